@@ -1,0 +1,1 @@
+//! Ottla: a Kafka client for programs that use threads.
