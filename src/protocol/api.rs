@@ -1,0 +1,310 @@
+//! The APIs this crate speaks: keys, versions, headers.
+//!
+//! `apis!` is the registry: one row per API with its messages and its version facts. A version is
+//! flexible from `flexible` on (KIP-482), and the two header versions follow from that alone, with
+//! the one exception of the ApiVersions response, whose header is never flexible so that a client
+//! can read it before it knows the broker.
+
+use std::fmt;
+
+use super::declare::{Message, Request, TaggedFields, Version, Wire, read_tagged, write_tagged};
+use super::messages::*;
+use super::wire::{DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer};
+
+/// The number of an API. Numbers that are not known keep their value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiKey(pub i16);
+
+/// Versions from `min` to `max`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionRange {
+    /// The lowest.
+    pub min: i16,
+    /// The highest.
+    pub max: i16,
+}
+
+impl VersionRange {
+    /// No version at all.
+    pub const EMPTY: Self = Self { min: 0, max: -1 };
+
+    /// Whether `version` is one of them.
+    pub const fn contains(self, version: i16) -> bool {
+        self.min <= version && version <= self.max
+    }
+
+    /// The versions that both have, if any.
+    pub fn intersection(self, other: Self) -> Option<Self> {
+        let both = Self { min: self.min.max(other.min), max: self.max.min(other.max) };
+        (both.min <= both.max).then_some(both)
+    }
+}
+
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.min, self.max)
+    }
+}
+
+/// The facts of one API.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ApiFacts {
+    /// Versions that released brokers treat as stable: what a client may choose from.
+    pub(crate) stable: VersionRange,
+    /// The first flexible version.
+    pub(crate) flexible_from: i16,
+    /// The first version whose throttle time the client itself waits out (KIP-219).
+    pub(crate) client_throttles_from: i16,
+}
+
+macro_rules! apis {
+    ($($key:literal $constant:ident $name:ident: $request:ident => $response:ident,
+        versions $min:literal - $max:literal, stable to $stable:literal,
+        flexible $flexible:literal +, client throttles $throttle:literal +;)+) => {
+        impl ApiKey {
+            $(
+                #[doc = concat!("API ", stringify!($key), ", ", stringify!($name), ".")]
+                pub const $constant: Self = Self($key);
+            )+
+
+            /// The APIs that this crate speaks.
+            pub const ALL: &[Self] = &[$(Self::$constant),+];
+
+            /// Kafka's name of the API, `None` when this crate does not speak it.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($key => Some(stringify!($name)),)+
+                    _ => None,
+                }
+            }
+
+            pub(crate) const fn facts(self) -> Option<ApiFacts> {
+                match self.0 {
+                    $($key => Some(ApiFacts {
+                        stable: VersionRange { min: $min, max: $stable },
+                        flexible_from: $flexible,
+                        client_throttles_from: $throttle,
+                    }),)+
+                    _ => None,
+                }
+            }
+        }
+
+        $(
+            message_impl!($request, $key, $min, $max, $flexible);
+            message_impl!($response, $key, $min, $max, $flexible);
+
+            impl Request for $request {
+                type Response = $response;
+            }
+        )+
+
+        /// Runs `$body` for each API with its request and response types: the loop behind
+        /// everything that must hold for every message.
+        #[cfg(test)]
+        macro_rules! for_each_api {
+            ($visit:ident) => {$(
+                $visit::<$request>();
+                $visit::<$response>();
+            )+};
+        }
+    };
+}
+
+macro_rules! message_impl {
+    ($type:ident, $key:literal, $min:literal, $max:literal, $flexible:literal) => {
+        impl Message for $type {
+            const NAME: &'static str = stringify!($type);
+            const API: ApiKey = ApiKey($key);
+            const VERSIONS: VersionRange = VersionRange { min: $min, max: $max };
+
+            fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
+                if !Self::VERSIONS.contains(version) {
+                    let kind = EncodeErrorKind::UnknownVersion(version);
+                    return Err(kind.error().in_field(Self::NAME));
+                }
+                self.write(writer, Version { number: version, flexible: version >= $flexible })
+            }
+
+            fn decode(reader: &mut Reader<'_>, version: i16) -> Decoded<Self> {
+                if !Self::VERSIONS.contains(version) {
+                    let error = reader.error(DecodeErrorKind::UnknownVersion(version));
+                    return Err(error.in_field(Self::NAME));
+                }
+                Self::read(reader, Version { number: version, flexible: version >= $flexible })
+            }
+        }
+    };
+}
+
+// InitProducerId v6 (KIP-939) is declared but unstable: brokers close the connection on it.
+apis! {
+    0 PRODUCE Produce: ProduceRequest => ProduceResponse,
+        versions 0-13, stable to 13, flexible 9+, client throttles 6+;
+    1 FETCH Fetch: FetchRequest => FetchResponse,
+        versions 0-18, stable to 18, flexible 12+, client throttles 8+;
+    2 LIST_OFFSETS ListOffsets: ListOffsetsRequest => ListOffsetsResponse,
+        versions 0-11, stable to 11, flexible 6+, client throttles 3+;
+    3 METADATA Metadata: MetadataRequest => MetadataResponse,
+        versions 0-13, stable to 13, flexible 9+, client throttles 6+;
+    8 OFFSET_COMMIT OffsetCommit: OffsetCommitRequest => OffsetCommitResponse,
+        versions 0-10, stable to 10, flexible 8+, client throttles 4+;
+    9 OFFSET_FETCH OffsetFetch: OffsetFetchRequest => OffsetFetchResponse,
+        versions 0-10, stable to 10, flexible 6+, client throttles 4+;
+    10 FIND_COORDINATOR FindCoordinator: FindCoordinatorRequest => FindCoordinatorResponse,
+        versions 0-6, stable to 6, flexible 3+, client throttles 2+;
+    18 API_VERSIONS ApiVersions: ApiVersionsRequest => ApiVersionsResponse,
+        versions 0-5, stable to 5, flexible 3+, client throttles 2+;
+    19 CREATE_TOPICS CreateTopics: CreateTopicsRequest => CreateTopicsResponse,
+        versions 0-7, stable to 7, flexible 5+, client throttles 3+;
+    20 DELETE_TOPICS DeleteTopics: DeleteTopicsRequest => DeleteTopicsResponse,
+        versions 0-6, stable to 6, flexible 4+, client throttles 2+;
+    22 INIT_PRODUCER_ID InitProducerId: InitProducerIdRequest => InitProducerIdResponse,
+        versions 0-6, stable to 5, flexible 2+, client throttles 1+;
+}
+
+impl ApiKey {
+    /// Whether `version` of the API is flexible. APIs that are not known count as not flexible.
+    pub fn is_flexible(self, version: i16) -> bool {
+        self.facts().is_some_and(|facts| version >= facts.flexible_from)
+    }
+
+    /// Whether the response to `version` has the header with tagged fields.
+    fn response_header_is_flexible(self, version: i16) -> bool {
+        self != Self::API_VERSIONS && self.is_flexible(version)
+    }
+}
+
+impl fmt::Display for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "API {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What stands before the body of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// The API.
+    pub api: ApiKey,
+    /// The version of the body.
+    pub version: i16,
+    /// Repeated in the response.
+    pub correlation_id: i32,
+    /// The client's name for logs and quotas.
+    pub client_id: Option<String>,
+    /// Tagged fields of a flexible version.
+    pub tagged_fields: TaggedFields,
+}
+
+impl RequestHeader {
+    /// Appends the header: version 2 for a flexible body, else version 1. The client id has the
+    /// classic form in both.
+    ///
+    /// # Errors
+    /// When the client id is too long.
+    pub fn encode(&self, writer: &mut Writer) -> Result<(), EncodeError> {
+        writer.put_be(self.api.0.to_be_bytes());
+        writer.put_be(self.version.to_be_bytes());
+        writer.put_be(self.correlation_id.to_be_bytes());
+        let classic = Version { number: 1, flexible: false };
+        self.client_id.write(writer, classic).map_err(|e| e.in_field("RequestHeader.client_id"))?;
+        if self.api.is_flexible(self.version) {
+            write_tagged(writer, Vec::new(), &self.tagged_fields)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a header of version 1 or 2, as the API and version in it say.
+    ///
+    /// # Errors
+    /// When the bytes are no such header.
+    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        let api = ApiKey(reader.i16()?);
+        let version = reader.i16()?;
+        let correlation_id = reader.i32()?;
+        let classic = Version { number: 1, flexible: false };
+        let client_id = <Option<String>>::read(reader, classic)
+            .map_err(|e| e.in_field("RequestHeader.client_id"))?;
+        let tagged_fields = if api.is_flexible(version) {
+            read_tagged(reader, |_, _| Ok(false))?
+        } else {
+            TaggedFields::default()
+        };
+        Ok(Self { api, version, correlation_id, client_id, tagged_fields })
+    }
+}
+
+/// What stands before the body of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHeader {
+    /// That of the request.
+    pub correlation_id: i32,
+    /// Tagged fields of a flexible version.
+    pub tagged_fields: TaggedFields,
+}
+
+impl ResponseHeader {
+    /// Appends the header of a response to `version` of `api`.
+    ///
+    /// # Errors
+    /// When a tagged field is too long.
+    pub fn encode(
+        &self,
+        writer: &mut Writer,
+        api: ApiKey,
+        version: i16,
+    ) -> Result<(), EncodeError> {
+        writer.put_be(self.correlation_id.to_be_bytes());
+        if api.response_header_is_flexible(version) {
+            write_tagged(writer, Vec::new(), &self.tagged_fields)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the header of a response to `version` of `api`.
+    ///
+    /// # Errors
+    /// When the bytes are no such header.
+    pub fn decode(reader: &mut Reader<'_>, api: ApiKey, version: i16) -> Decoded<Self> {
+        let correlation_id = reader.i32()?;
+        let tagged_fields = if api.response_header_is_flexible(version) {
+            read_tagged(reader, |_, _| Ok(false))?
+        } else {
+            TaggedFields::default()
+        };
+        Ok(Self { correlation_id, tagged_fields })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Bytes;
+
+    fn every_version_round_trips<M: Message + PartialEq + fmt::Debug>() {
+        for version in M::VERSIONS.min..=M::VERSIONS.max {
+            let mut writer = Writer::new();
+            let message = M::default();
+            if message.encode(&mut writer, version).is_err() {
+                continue;
+            }
+            let bytes = Bytes::from(writer.into_vec());
+            let read = M::decode_all(&bytes, version);
+            assert_eq!(read.as_ref(), Ok(&message), "{} v{version}", M::NAME);
+        }
+    }
+
+    #[test]
+    fn default_messages_round_trip_in_every_version() {
+        for_each_api!(every_version_round_trips);
+    }
+}

@@ -1,0 +1,33 @@
+//! The Kafka protocol: bytes to values and back. No I/O, no clock, no thread, no log.
+//!
+//! ```text
+//! wire      primitive types: Reader, Writer, DecodeError, EncodeError; bytes: Bytes
+//! declare   the macro behind every message: one declaration yields both directions
+//! messages  the declarations, a request beside its response, one file per API
+//! api       ApiKey, the registry of versions, request and response headers
+//! error_code  the broker's codes
+//! records   record batches (v2) and the older message sets, compression
+//! ```
+//!
+//! A message is one struct for all its versions: a field that a version lacks has its default
+//! after decoding, and encoding refuses a value that the version cannot carry (unless Kafka itself
+//! marks the field as ignorable). Decoding is total: any bytes give a value or a typed error,
+//! without a panic and without memory beyond a small multiple of the bytes that are there. Tagged
+//! fields that are not known are kept and written again (KIP-482).
+//!
+//! The modules are public for proxies, fuzzers and tools; the client above uses nothing else.
+
+mod api;
+mod bytes;
+#[macro_use]
+mod declare;
+mod error_code;
+pub mod messages;
+pub mod records;
+pub mod wire;
+
+pub use api::{ApiKey, RequestHeader, ResponseHeader, VersionRange};
+pub use bytes::Bytes;
+pub use declare::{Message, Request, TaggedFields, Uuid};
+pub use error_code::ErrorCode;
+pub use wire::{DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind, Reader, Writer};
