@@ -85,7 +85,8 @@ POM
     echo "install.sh: Apache Kafka $KAFKA_VERSION from Maven Central into $KAFKA_LIB" >&2
     local try
     for try in 1 2 3; do
-        if mvn -q -B -Dstyle.color=never -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+        if mvn -q -B -Dstyle.color=never -f "$work/pom.xml" \
+            org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime \
             -DoutputDirectory="$work/lib" >&2 </dev/null; then
             compgen -G "$work/lib/kafka-clients-$KAFKA_VERSION.jar" >/dev/null ||
                 die "Maven brought no kafka-clients-$KAFKA_VERSION.jar"
