@@ -17,12 +17,13 @@
 //! }
 //! ```
 //!
-//! The types themselves know the two forms of the wire (classic and flexible) through [`Wire`].
+//! The types themselves know the two forms of the wire (classic and flexible) through [`Wire`], see
+//! `types`.
 
-use super::wire::{
-    DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, STRING_BYTES_MAX, Writer,
-};
-use super::{ApiKey, Bytes, ErrorCode, VersionRange};
+#[cfg(any(test, fuzzing))]
+use super::generate::Values;
+use super::wire::{DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer};
+use super::{ApiKey, Bytes, VersionRange};
 
 /// A message that stands alone: the body of a request or of a response.
 pub trait Message: Sized + Default {
@@ -63,19 +64,16 @@ pub trait Request: Message {
     type Response: Message;
 }
 
-/// The fields of a struct as declared, for tests and tools.
+/// The fields of a struct as declared, for the comparison with Kafka's own schemas.
+#[cfg(all(test, feature = "real-servers"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StructSchema {
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read by the comparison with Kafka's schemas")
-    )]
     pub(crate) fields: &'static [FieldSchema],
 }
 
 /// One field as declared.
+#[cfg(all(test, feature = "real-servers"))]
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "read by the comparison with Kafka's schemas"))]
 pub(crate) struct FieldSchema {
     pub(crate) name: &'static str,
     pub(crate) type_name: &'static str,
@@ -83,6 +81,8 @@ pub(crate) struct FieldSchema {
     pub(crate) versions: VersionRange,
     pub(crate) nullable: VersionRange,
     pub(crate) tag: Option<u32>,
+    /// As written in the declaration; `None` stands for the type's own.
+    pub(crate) default: Option<&'static str>,
     pub(crate) ignorable: bool,
 }
 
@@ -96,6 +96,7 @@ pub(crate) struct Version {
 /// A type of the wire in both of its forms.
 pub(crate) trait Wire: Sized {
     /// The declaration of the struct inside, if there is one.
+    #[cfg(all(test, feature = "real-servers"))]
     const NESTED: Option<&'static StructSchema> = None;
 
     /// The fewest bytes that a value takes.
@@ -111,308 +112,20 @@ pub(crate) trait Wire: Sized {
 
     /// Reads a value.
     fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self>;
+
+    /// Null, for a type that has it.
+    #[cfg(any(test, fuzzing))]
+    fn null() -> Option<Self> {
+        None
+    }
+
+    /// A random value, not null, that `version` can carry.
+    #[cfg(any(test, fuzzing))]
+    fn generate(values: &mut Values, version: Version) -> Self;
 }
 
-macro_rules! wire_integer {
-    ($($type:ident)+) => {$(
-        impl Wire for $type {
-            fn wire_bytes_min(_: Version) -> usize {
-                size_of::<$type>()
-            }
-
-            fn write(&self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
-                writer.put_be(self.to_be_bytes());
-                Ok(())
-            }
-
-            fn read(reader: &mut Reader<'_>, _: Version) -> Decoded<Self> {
-                reader.$type()
-            }
-        }
-    )+};
-}
-
-wire_integer!(i8 i16 i32 i64);
-
-impl Wire for ErrorCode {
-    fn wire_bytes_min(version: Version) -> usize {
-        i16::wire_bytes_min(version)
-    }
-
-    fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
-        self.0.write(writer, version)
-    }
-
-    fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self> {
-        i16::read(reader, version).map(Self)
-    }
-}
-
-impl Wire for bool {
-    fn wire_bytes_min(_: Version) -> usize {
-        1
-    }
-
-    fn write(&self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
-        writer.put(&[u8::from(*self)]);
-        Ok(())
-    }
-
-    fn read(reader: &mut Reader<'_>, _: Version) -> Decoded<Self> {
-        Ok(reader.u8()? != 0)
-    }
-}
-
-/// A 128-bit identifier; all zero stands for none. Kafka's tools write it as URL-safe base64
-/// without padding, and so does `Display`.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uuid(pub [u8; 16]);
-
-impl Uuid {
-    /// All zero: no id.
-    pub const ZERO: Self = Self([0; 16]);
-
-    /// Whether it is all zero.
-    pub fn is_zero(self) -> bool {
-        self == Self::ZERO
-    }
-}
-
-impl std::fmt::Display for Uuid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const ALPHABET: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        let bits = u128::from_be_bytes(self.0);
-        for index in 0..22_u32 {
-            // 22 digits of 6 bits are 132 bits: the last digit holds the low two, shifted up.
-            let shift = 122_u32.checked_sub(index * 6);
-            let digit = match shift {
-                Some(shift) => (bits >> shift) & 63,
-                None => (bits << 4) & 63,
-            };
-            let letter = ALPHABET.get(digit as usize).expect("six bits index 64 letters");
-            std::fmt::Write::write_char(f, *letter as char)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::fmt::Debug for Uuid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
-    }
-}
-
-impl Wire for Uuid {
-    fn wire_bytes_min(_: Version) -> usize {
-        16
-    }
-
-    fn write(&self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
-        writer.put(&self.0);
-        Ok(())
-    }
-
-    fn read(reader: &mut Reader<'_>, _: Version) -> Decoded<Self> {
-        Ok(Self(reader.uuid_bytes()?))
-    }
-}
-
-/// Writes the length of a string, with `None` for null.
-fn write_string_length(writer: &mut Writer, length: Option<usize>, version: Version) {
-    match (version.flexible, length) {
-        (true, None) => writer.put_uvarint(0),
-        (true, Some(length)) => writer.put_uvarint(length as u32 + 1),
-        (false, None) => writer.put_be((-1_i16).to_be_bytes()),
-        (false, Some(length)) => writer.put_be((length as i16).to_be_bytes()),
-    }
-}
-
-/// Writes the length of bytes or an array, with `None` for null.
-fn write_length(
-    writer: &mut Writer,
-    length: Option<usize>,
-    version: Version,
-) -> Result<(), EncodeError> {
-    let Some(length) = length else {
-        match version.flexible {
-            true => writer.put_uvarint(0),
-            false => writer.put_be((-1_i32).to_be_bytes()),
-        }
-        return Ok(());
-    };
-    let count = i32::try_from(length).map_err(|_| EncodeErrorKind::TooLong(length).error())?;
-    match version.flexible {
-        true => writer.put_uvarint(count as u32 + 1),
-        false => writer.put_be(count.to_be_bytes()),
-    }
-    Ok(())
-}
-
-/// Reads a string's length; `None` is null.
-fn read_string_length(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<usize>> {
-    let length =
-        if version.flexible { i64::from(reader.uvarint()?) - 1 } else { i64::from(reader.i16()?) };
-    match length {
-        -1 => Ok(None),
-        0.. if length <= STRING_BYTES_MAX as i64 => Ok(Some(length as usize)),
-        _ => Err(reader.error(DecodeErrorKind::IllegalLength(length))),
-    }
-}
-
-/// Reads the length of bytes or an array; `None` is null.
-fn read_length(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<u64>> {
-    let length =
-        if version.flexible { i64::from(reader.uvarint()?) - 1 } else { i64::from(reader.i32()?) };
-    match length {
-        -1 => Ok(None),
-        0.. => Ok(Some(length as u64)),
-        _ => Err(reader.error(DecodeErrorKind::IllegalLength(length))),
-    }
-}
-
-/// Implements [`Wire`] for a type through its nullable form.
-macro_rules! wire_through_option {
-    ($type:ty $(, $generic:ident)?) => {
-        impl $(<$generic: Wire>)? Wire for $type {
-            const NESTED: Option<&'static StructSchema> = <Option<$type> as Wire>::NESTED;
-
-            fn wire_bytes_min(version: Version) -> usize {
-                <Option<$type> as Wire>::wire_bytes_min(version)
-            }
-
-            fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
-                write_some(Some(self), writer, version)
-            }
-
-            fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self> {
-                <Option<$type> as Wire>::read(reader, version)?
-                    .ok_or_else(|| reader.error(DecodeErrorKind::IllegalNull))
-            }
-        }
-
-        impl $(<$generic: Wire>)? Wire for Option<$type> {
-            const NESTED: Option<&'static StructSchema> = <$type as Nullable>::INNER;
-
-            fn wire_bytes_min(version: Version) -> usize {
-                <$type as Nullable>::length_bytes_min(version)
-            }
-
-            fn is_null(&self) -> bool {
-                self.is_none()
-            }
-
-            fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
-                write_some(self.as_ref(), writer, version)
-            }
-
-            fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self> {
-                <$type as Nullable>::read_nullable(reader, version)
-            }
-        }
-    };
-}
-
-/// A type whose length can say null.
-trait Nullable: Sized {
-    const INNER: Option<&'static StructSchema> = None;
-    fn length_bytes_min(version: Version) -> usize {
-        if version.flexible { 1 } else { 4 }
-    }
-    fn write_nullable(
-        value: Option<&Self>,
-        writer: &mut Writer,
-        version: Version,
-    ) -> Result<(), EncodeError>;
-    fn read_nullable(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<Self>>;
-}
-
-fn write_some<T: Nullable>(
-    value: Option<&T>,
-    writer: &mut Writer,
-    version: Version,
-) -> Result<(), EncodeError> {
-    T::write_nullable(value, writer, version)
-}
-
-impl Nullable for String {
-    fn length_bytes_min(version: Version) -> usize {
-        if version.flexible { 1 } else { 2 }
-    }
-
-    fn write_nullable(
-        value: Option<&Self>,
-        writer: &mut Writer,
-        version: Version,
-    ) -> Result<(), EncodeError> {
-        let length = value.map(String::len);
-        if let Some(length) = length
-            && length > STRING_BYTES_MAX
-        {
-            return Err(EncodeErrorKind::StringTooLong(length).error());
-        }
-        write_string_length(writer, length, version);
-        writer.put(value.map(String::as_bytes).unwrap_or_default());
-        Ok(())
-    }
-
-    fn read_nullable(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<Self>> {
-        let Some(length) = read_string_length(reader, version)? else { return Ok(None) };
-        let bytes = reader.take(length)?;
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Some(text.to_owned())),
-            Err(_) => Err(reader.error(DecodeErrorKind::NotUtf8)),
-        }
-    }
-}
-
-impl Nullable for Bytes {
-    fn write_nullable(
-        value: Option<&Self>,
-        writer: &mut Writer,
-        version: Version,
-    ) -> Result<(), EncodeError> {
-        write_length(writer, value.map(|bytes| bytes.len()), version)?;
-        if let Some(bytes) = value {
-            writer.put_payload(bytes);
-        }
-        Ok(())
-    }
-
-    fn read_nullable(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<Self>> {
-        let Some(length) = read_length(reader, version)? else { return Ok(None) };
-        reader.payload(usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
-    }
-}
-
-impl<T: Wire> Nullable for Vec<T> {
-    const INNER: Option<&'static StructSchema> = T::NESTED;
-
-    fn write_nullable(
-        value: Option<&Self>,
-        writer: &mut Writer,
-        version: Version,
-    ) -> Result<(), EncodeError> {
-        write_length(writer, value.map(Vec::len), version)?;
-        value.into_iter().flatten().try_for_each(|element| element.write(writer, version))
-    }
-
-    fn read_nullable(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<Self>> {
-        let Some(count) = read_length(reader, version)? else { return Ok(None) };
-        let count = reader.check_count(count, T::wire_bytes_min(version))?;
-        let mut elements = Vec::with_capacity(count);
-        for _ in 0..count {
-            elements.push(T::read(reader, version)?);
-        }
-        Ok(Some(elements))
-    }
-}
-
-wire_through_option!(String);
-wire_through_option!(Bytes);
-wire_through_option!(Vec<T>, T);
-
-/// Tagged fields that the declaration does not know, kept so that a proxy loses nothing.
+/// Tagged fields that the declaration does not know, as tag and content, kept so that a proxy loses
+/// nothing (KIP-482). They are written ascending by tag; a tag that occurs twice is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaggedFields(pub Vec<(u32, Bytes)>);
 
@@ -425,7 +138,7 @@ pub(crate) fn write_tagged(
 ) -> Result<(), EncodeError> {
     for (tag, content) in &unknown.0 {
         if known.iter().any(|(other, _)| other == tag) {
-            return Err(EncodeErrorKind::KnownTag(*tag).error());
+            return Err(EncodeErrorKind::RepeatedTag(*tag).error());
         }
         let mut field = Writer::new();
         field.put_payload(content);
@@ -506,8 +219,17 @@ macro_rules! optional {
     () => {
         None
     };
-    ($value:literal) => {
+    ($value:expr) => {
         Some($value)
+    };
+}
+
+macro_rules! ignorable {
+    () => {
+        false
+    };
+    (ignorable) => {
+        true
     };
 }
 
@@ -539,14 +261,17 @@ macro_rules! messages {
         }
 
         const _: () = {
-            use $crate::protocol::declare::{
-                FieldSchema, StructSchema, Version, Wire, read_tagged, write_tagged,
-            };
+            #[cfg(all(test, feature = "real-servers"))]
+            use $crate::protocol::declare::{FieldSchema, StructSchema};
+            use $crate::protocol::declare::{Version, Wire, read_tagged, write_tagged};
+            #[cfg(any(test, fuzzing))]
+            use $crate::protocol::generate::Values;
             use $crate::protocol::wire::{
                 DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer,
             };
 
             impl Wire for $name {
+                #[cfg(all(test, feature = "real-servers"))]
                 const NESTED: Option<&'static StructSchema> = Some(&StructSchema {
                     fields: &[$(FieldSchema {
                         name: stringify!($field),
@@ -555,7 +280,8 @@ macro_rules! messages {
                         versions: versions!($($versions)+),
                         nullable: versions!($($($null)+)?),
                         tag: optional!($($tag)?),
-                        ignorable: [$(stringify!($ignorable),)? ""].len() == 2,
+                        default: optional!($(stringify!($default))?),
+                        ignorable: ignorable!($($ignorable)?),
                     },)*],
                 });
 
@@ -577,7 +303,7 @@ macro_rules! messages {
                     $({
                         const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
                         let tag: Option<u32> = optional!($($tag)?);
-                        let ignorable = [$(stringify!($ignorable),)? ""].len() == 2;
+                        let ignorable = ignorable!($($ignorable)?);
                         let value = &self.$field;
                         if !versions!($($versions)+).contains(version.number) {
                             if !ignorable && *value != default_of!($type $(, $default)?) {
@@ -634,8 +360,15 @@ macro_rules! messages {
                                 {
                                     const FIELD: &str =
                                         concat!(stringify!($name), ".", stringify!($field));
-                                    message.$field = <$type as Wire>::read(reader, version)
+                                    let value = <$type as Wire>::read(reader, version)
                                         .map_err(|e| e.in_field(FIELD))?;
+                                    if value.is_null()
+                                        && !versions!($($($null)+)?).contains(version.number)
+                                    {
+                                        let error = reader.error(DecodeErrorKind::IllegalNull);
+                                        return Err(error.in_field(FIELD));
+                                    }
+                                    message.$field = value;
                                     return Ok(true);
                                 }
                             )*
@@ -644,6 +377,22 @@ macro_rules! messages {
                         })?;
                     }
                     Ok(message)
+                }
+
+                #[cfg(any(test, fuzzing))]
+                fn generate(values: &mut Values, version: Version) -> Self {
+                    let mut message = Self::default();
+                    $(
+                        if versions!($($versions)+).contains(version.number) {
+                            let nullable = versions!($($($null)+)?).contains(version.number);
+                            message.$field = values.field(version, nullable, &message.$field);
+                        }
+                    )*
+                    if version.flexible {
+                        message.tagged_fields = values.unknown_tagged_fields();
+                    }
+                    values.check_minimum(&message, version);
+                    message
                 }
             }
         };

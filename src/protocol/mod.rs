@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! wire      primitive types: Reader, Writer, DecodeError, EncodeError; bytes: Bytes
+//! types     the field types in both forms of the wire: Uuid, strings, bytes, arrays
 //! declare   the macro behind every message: one declaration yields both directions
 //! messages  the declarations, a request beside its response, one file per API
 //! api       ApiKey, the registry of versions, request and response headers
@@ -22,12 +23,19 @@ mod bytes;
 #[macro_use]
 mod declare;
 mod error_code;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod generate;
+#[cfg(test)]
+mod laws;
 pub mod messages;
 pub mod records;
+mod types;
 pub mod wire;
 
 pub use api::{ApiKey, RequestHeader, ResponseHeader, VersionRange};
 pub use bytes::Bytes;
-pub use declare::{Message, Request, TaggedFields, Uuid};
+pub use declare::{Message, Request, TaggedFields};
 pub use error_code::ErrorCode;
+pub use types::Uuid;
 pub use wire::{DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind, Reader, Writer};

@@ -122,9 +122,9 @@ pub enum EncodeErrorKind {
     /// The message has no such version.
     #[error("version {0} does not exist")]
     UnknownVersion(i16),
-    /// A tag that the message defines itself stands among the unknown tagged fields.
-    #[error("tag {0} stands for a field of the message")]
-    KnownTag(u32),
+    /// Two tagged fields of one struct have this tag.
+    #[error("tag {0} occurs twice")]
+    RepeatedTag(u32),
 }
 
 impl EncodeErrorKind {

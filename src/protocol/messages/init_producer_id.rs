@@ -16,7 +16,7 @@ messages! {
         /// The producer's epoch.
         producer_epoch: i16 [3+] = -1;
         /// Whether two-phase commit is wanted (KIP-939).
-        enable2_pc: bool [6+];
+        enable_2pc: bool [6+];
         /// Whether to keep a prepared transaction (KIP-939).
         keep_prepared_txn: bool [6+];
     }
