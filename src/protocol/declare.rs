@@ -265,7 +265,7 @@ macro_rules! messages {
             use $crate::protocol::declare::{FieldSchema, StructSchema};
             use $crate::protocol::declare::{Version, Wire, read_tagged, write_tagged};
             #[cfg(any(test, fuzzing))]
-            use $crate::protocol::generate::Values;
+            use $crate::protocol::generate::{Values, check_minimum};
             use $crate::protocol::wire::{
                 DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer,
             };
@@ -391,7 +391,7 @@ macro_rules! messages {
                     if version.flexible {
                         message.tagged_fields = values.unknown_tagged_fields();
                     }
-                    values.check_minimum(&message, version);
+                    check_minimum(&message, version);
                     message
                 }
             }

@@ -146,15 +146,15 @@ impl Values {
         }
         TaggedFields(fields)
     }
+}
 
-    /// Asserts that a value takes at least the bytes that its type promises: decoding relies on it when
-    /// it bounds the memory of arrays.
-    pub(crate) fn check_minimum<T: Wire>(&self, value: &T, version: Version) {
-        let mut writer = Writer::new();
-        value.write(&mut writer, version).expect("a generated value can be written");
-        let (bytes, promised) = (writer.len(), T::wire_bytes_min(version));
-        assert!(promised <= bytes, "{bytes} bytes, at least {promised} were promised");
-    }
+/// Asserts that a value takes at least the bytes that its type promises: decoding relies on it when it
+/// bounds the memory of arrays.
+pub(crate) fn check_minimum<T: Wire>(value: &T, version: Version) {
+    let mut writer = Writer::new();
+    value.write(&mut writer, version).expect("a generated value can be written");
+    let (bytes, promised) = (writer.len(), T::wire_bytes_min(version));
+    assert!(promised <= bytes, "{bytes} bytes, at least {promised} were promised");
 }
 
 /// One encoded message per version of every message: the seeds of the fuzzers' corpus. Calls `take`
@@ -179,23 +179,18 @@ pub fn seed_messages(seed: u64, mut take: impl FnMut(ApiKey, bool, i16, &[u8])) 
 }
 
 #[cfg(test)]
-mod reserved {
-    use std::cell::Cell;
-
-    thread_local! {
-        static BYTES: Cell<usize> = const { Cell::new(0) };
-    }
-
-    /// Counts memory that decoding reserved for an array.
-    pub(crate) fn note_reserved(bytes: usize) {
-        BYTES.with(|total| total.set(total.get() + bytes));
-    }
-
-    /// What this thread counted since it asked last.
-    pub(crate) fn take_reserved() -> usize {
-        BYTES.with(Cell::take)
-    }
+thread_local! {
+    static RESERVED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
+/// Counts memory that decoding reserved for an array.
 #[cfg(test)]
-pub(crate) use reserved::{note_reserved, take_reserved};
+pub(crate) fn note_reserved(bytes: usize) {
+    RESERVED_BYTES.set(RESERVED_BYTES.get() + bytes);
+}
+
+/// The memory counted on this thread since it asked last.
+#[cfg(test)]
+pub(crate) fn take_reserved() -> usize {
+    RESERVED_BYTES.take()
+}

@@ -29,6 +29,8 @@ pub mod generate;
 #[cfg(test)]
 mod laws;
 pub mod messages;
+#[cfg(all(test, feature = "real-servers"))]
+mod official;
 pub mod records;
 mod types;
 pub mod wire;
