@@ -2,8 +2,8 @@
 //!
 //! `apis!` is the registry: one row per API with its messages and its version facts. A version is
 //! flexible from `flexible` on (KIP-482), and the two header versions follow from that alone, with
-//! the one exception of the response to `ApiVersions`, whose header is never flexible so that a client
-//! can read it before it knows the broker (KIP-511).
+//! the one exception of the response to `ApiVersions`, whose header is never flexible so that a
+//! client can read it before it knows the broker (KIP-511).
 
 use std::fmt;
 

@@ -1,9 +1,10 @@
 //! Test values for every message and version, made from the declarations.
 //!
 //! [`Values`] is the source: one seed gives the same values for ever. What it makes is legal in the
-//! version asked for and likes the edges: null, empty, the first length that takes two or three bytes,
-//! the longest string, letters of one to four bytes, the ends of each integer, tagged fields that no
-//! declaration knows. Compiled into unit tests and, for the seeds of the corpus, into fuzzers only.
+//! version asked for and likes the edges: null, empty, the first length that takes two or three
+//! bytes, the longest string, letters of one to four bytes, the ends of each integer, tagged fields
+//! that no declaration knows. Compiled into unit tests and, for the seeds of the corpus, into
+//! fuzzers only.
 
 use super::api::for_each_api;
 use super::declare::{Message, TaggedFields, Version, Wire};
@@ -148,8 +149,8 @@ impl Values {
     }
 }
 
-/// Asserts that a value takes at least the bytes that its type promises: decoding relies on it when it
-/// bounds the memory of arrays.
+/// Asserts that a value takes at least the bytes that its type promises: decoding relies on it when
+/// it bounds the memory of arrays.
 pub(crate) fn check_minimum<T: Wire>(value: &T, version: Version) {
     let mut writer = Writer::new();
     value.write(&mut writer, version).expect("a generated value can be written");

@@ -12,8 +12,8 @@ use super::{ApiKey, Bytes, RequestHeader, ResponseHeader, TaggedFields};
 const SMALL_VALUES: u64 = 40;
 /// Values of every size per message and version.
 const VALUES: u64 = 10;
-/// Memory that decoding may reserve for arrays, per byte that it is given. The worst case is an array of
-/// strings in the compact form: one byte each on the wire, 24 in memory.
+/// Memory that decoding may reserve for arrays, per byte that it is given. The worst case is an
+/// array of strings in the compact form: one byte each on the wire, 24 in memory.
 const RESERVED_PER_BYTE_MAX: usize = 64;
 
 trait Tested: Message + Wire + PartialEq + Clone + Debug {}
@@ -329,8 +329,8 @@ fn metadata_responses_have_known_bytes() {
     assert_eq!(writer.into_vec(), *with_header);
 
     let version_1 = hex(
-        "000000010000000100016800002384ffff000000010000000100000001740000000001000000000000000000010\
-         0000001000000010000000100000001",
+        "000000010000000100016800002384ffff00000001000000010000000174000000000100000000000000000001\
+         00000001000000010000000100000001",
     );
     assert_eq!(encoded(&response, 1), version_1);
     let mut read = MetadataResponse::decode_all(&version_1, 1).expect("known bytes");

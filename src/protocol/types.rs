@@ -1,15 +1,15 @@
-//! The field types of the messages, each in both forms of the wire: [`Wire`] for integers, [`Uuid`],
-//! strings, bytes and arrays.
+//! The field types of the messages, each in both forms of the wire: [`Wire`] for integers,
+//! [`Uuid`], strings, bytes and arrays.
 //!
-//! The classic form counts a string with an `int16`, bytes and arrays with an `int32`, and writes null
-//! as -1. The compact form of flexible versions (KIP-482) counts all of them with an unsigned varint
-//! that is one higher, so that 0 is null. `T` is written like a present `Option<T>` and refuses null;
-//! whether null is legal in a version is for the struct around it to say.
+//! The classic form counts a string with an `int16`, bytes and arrays with an `int32`, and writes
+//! null as -1. The compact form of flexible versions (KIP-482) counts all of them with an unsigned
+//! varint that is one higher, so that 0 is null. `T` is written like a present `Option<T>` and
+//! refuses null; whether null is legal in a version is for the struct around it to say.
 //!
-//! An array reserves memory only for as many elements as the remaining bytes can hold, at the fewest
-//! bytes that one takes ([`Wire::wire_bytes_min`]). Elements that were read have consumed their bytes,
-//! and of those that were not there is one array per level of nesting: the memory of a message stays
-//! within a small multiple of its bytes, whatever they are.
+//! An array reserves memory only for as many elements as the remaining bytes can hold, at the
+//! fewest bytes that one takes ([`Wire::wire_bytes_min`]). Elements that were read have consumed
+//! their bytes, and of those that were not there is one array per level of nesting: the memory of a
+//! message stays within a small multiple of its bytes, whatever they are.
 
 #[cfg(all(test, feature = "real-servers"))]
 use super::declare::StructSchema;

@@ -1,13 +1,14 @@
-//! Structs that Produce and Fetch responses share: where a partition's leader is now (KIP-951).
+//! Where a partition's leader is now: structs that responses of Produce and Fetch share (KIP-951).
 //!
-//! The field that holds one says in which versions it occurs.
+//! A broker that is not the leader any more says who is and where, which saves the client a look at
+//! the metadata. The field that holds one says in which versions it occurs.
 
 messages! {
     /// The leader of a partition.
     struct LeaderIdAndEpoch {
-        /// The leader's id, -1 for none.
+        /// The leader's id, -1 when unknown.
         leader_id: i32 [0+] = -1;
-        /// The leader epoch, -1 when unknown.
+        /// Its leader epoch, -1 when unknown.
         leader_epoch: i32 [0+] = -1;
     }
 
@@ -19,7 +20,7 @@ messages! {
         host: String [0+];
         /// TCP port.
         port: i32 [0+];
-        /// The rack, if known.
+        /// Its rack, if it has one.
         rack: Option<String> [0+] null[0+];
     }
 }

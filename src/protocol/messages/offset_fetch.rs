@@ -1,21 +1,26 @@
-//! OffsetFetch, API 9: reads a group's stored offsets; goes to the group's coordinator.
+//! `OffsetFetch`, API 9: reads stored offsets of a group.
+//!
+//! Goes to the group's coordinator. A partition without a stored offset, and a group that nobody
+//! knows, answer offset -1 and no error. From version 8 on one request asks about many groups
+//! (KIP-709): the fields for one group and those for many exclude each other.
 
 use super::super::{ErrorCode, Uuid};
 
 messages! {
-    /// Reads a group's stored offsets; goes to the group's coordinator.
+    /// Reads stored offsets.
     struct OffsetFetchRequest {
-        /// The consumer group.
+        /// The group, up to version 7.
         group_id: String [0-7];
-        /// One entry per topic.
+        /// Its topics, up to version 7; `None` for all from version 2 on.
         topics: Option<Vec<OffsetFetchRequestTopic>> [0-7] null[2-7] = Some(Vec::new());
-        /// One entry per group.
+        /// The groups, from version 8 on.
         groups: Vec<OffsetFetchRequestGroup> [8+];
-        /// Whether to refuse offsets of open transactions (KIP-447).
+        /// Whether to answer `UNSTABLE_OFFSET_COMMIT` where an open transaction may change the
+        /// offset (KIP-447).
         require_stable: bool [7+];
     }
 
-    /// An entry of [`OffsetFetchRequest`].
+    /// A topic to ask about, up to version 7.
     struct OffsetFetchRequestTopic {
         /// The topic.
         name: String [0-7];
@@ -23,23 +28,23 @@ messages! {
         partition_indexes: Vec<i32> [0-7];
     }
 
-    /// An entry of [`OffsetFetchRequest`].
+    /// A group to ask about.
     struct OffsetFetchRequestGroup {
-        /// The consumer group.
+        /// The group.
         group_id: String [8+];
-        /// The member of the group.
+        /// The member that asks, `None` outside of a group of KIP-848.
         member_id: Option<String> [9+] null[9+], ignorable;
-        /// The member's epoch.
+        /// The member's epoch, -1 outside of a group of KIP-848.
         member_epoch: i32 [9+] = -1, ignorable;
-        /// One entry per topic.
+        /// Its topics; `None` for all.
         topics: Option<Vec<OffsetFetchRequestTopics>> [8+] null[8+] = Some(Vec::new());
     }
 
-    /// An entry of [`OffsetFetchRequest`].
+    /// A topic to ask about, from version 8 on.
     struct OffsetFetchRequestTopics {
-        /// The topic.
+        /// The topic's name; versions from 10 on name it by id (KIP-516).
         name: String [8-9], ignorable;
-        /// The topic's id.
+        /// The topic's id, which replaces the name from version 10 on (KIP-516).
         topic_id: Uuid [10+], ignorable;
         /// The partitions.
         partition_indexes: Vec<i32> [8+];
@@ -47,70 +52,70 @@ messages! {
 
     /// Answers [`OffsetFetchRequest`].
     struct OffsetFetchResponse {
-        /// How long the broker asks the client to wait before its next request, in milliseconds
-        /// (KIP-219).
+        /// How long the broker wants the client to wait before its next request, in milliseconds.
+        /// From the version on that KIP-219 names, the broker relies on the client for it.
         throttle_time_ms: i32 [3+], ignorable;
-        /// One entry per topic.
+        /// The offsets by topic, up to version 7.
         topics: Vec<OffsetFetchResponseTopic> [0-7];
-        /// The error, 0 for none.
+        /// 0, or why the group's offsets could not be read, up to version 7.
         error_code: ErrorCode [2-7], ignorable;
-        /// One entry per group.
+        /// The offsets by group, from version 8 on.
         groups: Vec<OffsetFetchResponseGroup> [8+];
     }
 
-    /// An entry of [`OffsetFetchResponse`].
+    /// The offsets of a topic, up to version 7.
     struct OffsetFetchResponseTopic {
         /// The topic.
         name: String [0-7];
-        /// One entry per partition.
+        /// The offsets by partition.
         partitions: Vec<OffsetFetchResponsePartition> [0-7];
     }
 
-    /// An entry of [`OffsetFetchResponse`].
+    /// The offset of a partition, up to version 7.
     struct OffsetFetchResponsePartition {
         /// The partition.
         partition_index: i32 [0-7];
-        /// The committed offset.
+        /// The offset of the next record to read, -1 when none is stored.
         committed_offset: i64 [0-7];
-        /// Leader epoch of the last consumed record, -1 when unknown.
+        /// The leader epoch of the last record that was read, -1 when unknown (KIP-320).
         committed_leader_epoch: i32 [5-7] = -1, ignorable;
-        /// Free text kept with the offset.
+        /// The free text that is kept with the offset.
         metadata: Option<String> [0-7] null[0-7] = Some(String::new());
-        /// The error, 0 for none.
+        /// 0, or why it failed.
         error_code: ErrorCode [0-7];
     }
 
-    /// An entry of [`OffsetFetchResponse`].
+    /// The offsets of a group.
     struct OffsetFetchResponseGroup {
-        /// The consumer group.
+        /// The group.
         group_id: String [8+];
-        /// One entry per topic.
+        /// The offsets by topic.
         topics: Vec<OffsetFetchResponseTopics> [8+];
-        /// The error, 0 for none.
+        /// 0, or why the group's offsets could not be read.
         error_code: ErrorCode [8+];
     }
 
-    /// An entry of [`OffsetFetchResponse`].
+    /// The offsets of a topic, from version 8 on.
     struct OffsetFetchResponseTopics {
-        /// The topic.
+        /// The topic's name; versions from 10 on name it by id (KIP-516).
         name: String [8-9], ignorable;
-        /// The topic's id.
+        /// The topic's id, which replaces the name from version 10 on (KIP-516).
         topic_id: Uuid [10+], ignorable;
-        /// One entry per partition.
+        /// The offsets by partition.
         partitions: Vec<OffsetFetchResponsePartitions> [8+];
     }
 
-    /// An entry of [`OffsetFetchResponse`].
+    /// The offset of a partition, from version 8 on.
     struct OffsetFetchResponsePartitions {
         /// The partition.
         partition_index: i32 [8+];
-        /// The committed offset.
+        /// The offset of the next record to read, -1 when none is stored.
         committed_offset: i64 [8+];
-        /// Leader epoch of the last consumed record, -1 when unknown.
+        /// The leader epoch of the last record that was read, -1 when unknown (KIP-320).
         committed_leader_epoch: i32 [8+] = -1, ignorable;
-        /// Free text kept with the offset.
+        /// The free text that is kept with the offset.
         metadata: Option<String> [8+] null[8+] = Some(String::new());
-        /// The error, 0 for none.
+        /// 0, or why it failed.
         error_code: ErrorCode [8+];
     }
 }

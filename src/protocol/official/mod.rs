@@ -1,7 +1,8 @@
 //! The declarations beside Kafka's own: its schemas (`schemas`) and its Java classes (`oracle`).
 //!
 //! Both come out of the released jars, which `tests/oracle/prepare.sh` brings; a test whose jar is
-//! missing fails. Two releases are needed: Kafka 4 dropped old versions, the last of Kafka 3 has them.
+//! missing fails. Two releases are needed: Kafka 4 dropped old versions, the last of Kafka 3 has
+//! them.
 
 mod oracle;
 mod schemas;

@@ -1,6 +1,6 @@
-//! Each declaration is compared with the official schema, version by version: fields and their order,
-//! types, nesting, nullability, tags, defaults, what may be left out, which versions there are, which
-//! are flexible, which are stable.
+//! Each declaration is compared with the official schema, version by version: fields and their
+//! order, types, nesting, nullability, tags, defaults, what may be left out, which versions there
+//! are, which are flexible, which are stable.
 
 use serde_json::Value;
 
@@ -112,7 +112,8 @@ fn expected(schema: &Official, fields: &Value, version: i16) -> Vec<Field> {
     let fields = fields.as_array().expect("fields");
     let in_version = fields.iter().filter(|field| {
         let versions = range(field["versions"].as_str());
-        // Where the tag comes later than the field there would be two forms; no message of ours has that.
+        // Where the tag comes later than the field there would be two forms; no message of ours has
+        // that.
         if !field["taggedVersions"].is_null() {
             assert_eq!(range(field["taggedVersions"].as_str()), versions, "{field}");
         }
