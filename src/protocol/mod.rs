@@ -40,4 +40,6 @@ pub use bytes::Bytes;
 pub use declare::{Message, Request, TaggedFields};
 pub use error_code::ErrorCode;
 pub use types::Uuid;
-pub use wire::{DecodeError, DecodeErrorKind, EncodeError, EncodeErrorKind, Reader, Writer};
+pub use wire::{
+    DecodeError, DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer,
+};

@@ -1,0 +1,139 @@
+//! What each fuzz target does with its bytes: one function per decoder.
+//!
+//! Any bytes must give a value or an error: no panic, no memory beyond a multiple of the input. A value
+//! must survive the wire: encoded and decoded again it is the same, and its bytes are the same. The
+//! targets in `fuzz_targets/` call these functions; so does a test of the crate itself, which replays
+//! the kept corpus without libFuzzer.
+
+use std::fmt::Debug;
+
+use ottla::protocol::messages::{
+    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
+    FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+};
+use ottla::protocol::{
+    ApiKey, Bytes, Decoded, Message, Reader, Request, RequestHeader, ResponseHeader, Writer,
+};
+
+/// A target: its name, which is also that of its corpus, and its function.
+pub type Target = (&'static str, fn(&[u8]));
+
+macro_rules! targets {
+    ($($(#[$doc:meta])* $name:ident: $decode:expr;)+) => {
+        /// Every target.
+        pub const TARGETS: &[Target] = &[$((stringify!($name), $name)),+];
+
+        $(
+            $(#[$doc])*
+            pub fn $name(data: &[u8]) {
+                $decode(data);
+            }
+        )+
+    };
+}
+
+targets! {
+    /// Produce, both directions, every version.
+    produce: api::<ProduceRequest>;
+    /// Fetch, both directions, every version.
+    fetch: api::<FetchRequest>;
+    /// `ListOffsets`, both directions, every version.
+    list_offsets: api::<ListOffsetsRequest>;
+    /// Metadata, both directions, every version.
+    metadata: api::<MetadataRequest>;
+    /// `OffsetCommit`, both directions, every version.
+    offset_commit: api::<OffsetCommitRequest>;
+    /// `OffsetFetch`, both directions, every version.
+    offset_fetch: api::<OffsetFetchRequest>;
+    /// `FindCoordinator`, both directions, every version.
+    find_coordinator: api::<FindCoordinatorRequest>;
+    /// `ApiVersions`, both directions, every version.
+    api_versions: api::<ApiVersionsRequest>;
+    /// `CreateTopics`, both directions, every version.
+    create_topics: api::<CreateTopicsRequest>;
+    /// `DeleteTopics`, both directions, every version.
+    delete_topics: api::<DeleteTopicsRequest>;
+    /// `InitProducerId`, both directions, every version.
+    init_producer_id: api::<InitProducerIdRequest>;
+    /// The header of any request.
+    request_header: read_request_header;
+    /// The header of any response.
+    response_header: read_response_header;
+}
+
+/// The first byte that makes [`api`] read the rest as this message: the seeds begin with it.
+pub fn selector(is_response: bool, version: i16) -> u8 {
+    (version as u8) << 1 | u8::from(is_response)
+}
+
+/// The first byte says direction and version, the rest is the body.
+fn api<R>(data: &[u8])
+where
+    R: Request + PartialEq + Debug,
+    R::Response: PartialEq + Debug,
+{
+    let Some((selector, body)) = data.split_first() else { return };
+    let versions = R::VERSIONS.max - R::VERSIONS.min + 1;
+    let version = R::VERSIONS.min + i16::from(selector >> 1) % versions;
+    if selector & 1 == 0 {
+        message::<R>(body, version);
+    } else {
+        message::<R::Response>(body, version);
+    }
+}
+
+fn message<M: Message + PartialEq + Debug>(body: &[u8], version: i16) {
+    let shared = M::decode_all(&Bytes::from(body), version);
+    let mut reader = Reader::new(body);
+    let copied = M::decode(&mut reader, version).and_then(|m| reader.finish().map(|()| m));
+    assert_eq!(shared, copied, "whether payloads are shared or copied");
+    match shared {
+        Ok(message) => {
+            let bytes = encoded(&message, version);
+            let again = M::decode_all(&bytes, version);
+            assert_eq!(again.as_ref(), Ok(&message));
+            assert_eq!(encoded(&message, version), bytes);
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn encoded<M: Message>(message: &M, version: i16) -> Bytes {
+    let mut writer = Writer::new();
+    message.encode(&mut writer, version).expect("what was decoded can be encoded");
+    Bytes::from(writer.into_vec())
+}
+
+fn read_request_header(data: &[u8]) {
+    header(data, RequestHeader::decode, |header, writer| {
+        header.encode(writer).expect("what was decoded can be encoded");
+    });
+}
+
+/// The first two bytes are the API, the next the version.
+fn read_response_header(data: &[u8]) {
+    let Some(([high, low, version], rest)) = data.split_first_chunk() else { return };
+    let (api, version) = (ApiKey(i16::from_be_bytes([*high, *low])), i16::from(*version));
+    header(
+        rest,
+        |reader| ResponseHeader::decode(reader, api, version),
+        |header, writer| {
+            header.encode(writer, api, version).expect("what was decoded can be encoded");
+        },
+    );
+}
+
+fn header<H: PartialEq + Debug>(
+    data: &[u8],
+    decode: impl Fn(&mut Reader<'_>) -> Decoded<H>,
+    encode: impl Fn(&H, &mut Writer),
+) {
+    let Ok(header) = decode(&mut Reader::new(data)) else { return };
+    let mut writer = Writer::new();
+    encode(&header, &mut writer);
+    let bytes = writer.into_vec();
+    let mut reader = Reader::new(&bytes);
+    assert_eq!(decode(&mut reader), Ok(header));
+    assert_eq!(reader.remaining(), 0);
+}
