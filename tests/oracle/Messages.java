@@ -2,14 +2,18 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
-import java.io.EOFException;
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.requests.AbstractResponse;
 
 /**
  * Kafka's own message classes behind a pipe: reads a message and writes it again.
@@ -24,6 +28,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
  *                                             ->  2        (it has no such version)
  * 'H' int16 API, int16 VERSION                ->  int16 version of the request's header, int16 of the response's
  *                                             ->  -1, -1   (there is no such version)
+ * 'T' int16 API, int16 VERSION, bytes BODY    ->  does a client wait out the throttle time of this response? 0 or 1
+ * 'E' int16 CODE                              ->  string name ("" if it is unknown), is it retriable? 0 or 1
  * </pre>
  *
  * where a string has an int16 length and bytes an int32. Ends with its input.
@@ -42,6 +48,12 @@ public final class Messages {
                     break;
                 case 'H':
                     headers(in, out);
+                    break;
+                case 'T':
+                    throttles(in, out);
+                    break;
+                case 'E':
+                    error(in, out);
                     break;
                 default:
                     throw new IOException("no such question: " + question);
@@ -84,6 +96,35 @@ public final class Messages {
         boolean known = version >= api.lowestSupportedVersion() && version <= api.highestSupportedVersion(true);
         out.writeShort(known ? api.requestHeaderVersion(version) : -1);
         out.writeShort(known ? api.responseHeaderVersion(version) : -1);
+    }
+
+    private static void throttles(DataInputStream in, DataOutputStream out) throws IOException {
+        ApiKeys api = ApiKeys.forId(in.readShort());
+        short version = in.readShort();
+        ByteBuffer body = ByteBuffer.wrap(in.readNBytes(in.readInt()));
+        // Releases differ in what they read from.
+        for (Method method : AbstractResponse.class.getMethods()) {
+            Class<?>[] types = method.getParameterTypes();
+            if (method.getName().equals("parseResponse") && types.length == 3 && types[0] == ApiKeys.class) {
+                Object source = types[1] == ByteBuffer.class ? body : new ByteBufferAccessor(body);
+                try {
+                    AbstractResponse response = (AbstractResponse) method.invoke(null, api, source, version);
+                    out.writeByte(response.shouldClientThrottle(version) ? 1 : 0);
+                } catch (ReflectiveOperationException error) {
+                    throw new IOException(error);
+                }
+                return;
+            }
+        }
+        throw new IOException("no parseResponse");
+    }
+
+    private static void error(DataInputStream in, DataOutputStream out) throws IOException {
+        short code = in.readShort();
+        Errors error = Errors.forCode(code);
+        boolean known = error.code() == code;
+        out.writeUTF(known ? error.name() : "");
+        out.writeByte(known && error.exception() instanceof RetriableException ? 1 : 0);
     }
 
     private static void answer(DataOutputStream out, int status, byte[] bytes) throws IOException {

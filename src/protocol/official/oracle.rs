@@ -9,7 +9,7 @@ use super::{Release, releases};
 use crate::protocol::api::for_each_api;
 use crate::protocol::declare::{Message, Wire};
 use crate::protocol::generate::Values;
-use crate::protocol::{ApiKey, RequestHeader, ResponseHeader, TaggedFields, Writer};
+use crate::protocol::{ApiKey, ErrorCode, RequestHeader, ResponseHeader, TaggedFields, Writer};
 
 /// Values of every size per message and version.
 const VALUES: usize = 12;
@@ -58,6 +58,13 @@ impl Oracle {
 
     fn i16(&mut self) -> i16 {
         i16::from_be_bytes(self.array())
+    }
+
+    fn string(&mut self) -> String {
+        let length = u16::from_be_bytes(self.array());
+        let mut bytes = vec![0; usize::from(length)];
+        self.answers.read_exact(&mut bytes).expect("the oracle answers");
+        String::from_utf8(bytes).expect("UTF-8")
     }
 
     pub(super) fn bytes(&mut self) -> Vec<u8> {
@@ -171,6 +178,13 @@ fn javas_classes_write_the_bytes_they_read_from_us() {
     println!("{versions} versions in all, {} values each and release", VALUES + SMALL_VALUES);
 }
 
+fn api_question(kind: u8, api: ApiKey, version: i16) -> Vec<u8> {
+    let mut question = vec![kind];
+    question.extend_from_slice(&api.0.to_be_bytes());
+    question.extend_from_slice(&version.to_be_bytes());
+    question
+}
+
 /// The client id is empty here: 10 bytes before the tagged fields.
 fn our_header_versions(api: ApiKey, version: i16) -> (i16, i16) {
     let tagged_fields = TaggedFields::default();
@@ -196,10 +210,7 @@ fn header_versions_agree_with_javas() {
         let mut agreed = 0;
         for &api in ApiKey::ALL {
             for version in 0..=20_i16 {
-                let mut question = vec![b'H'];
-                question.extend_from_slice(&api.0.to_be_bytes());
-                question.extend_from_slice(&version.to_be_bytes());
-                oracle.ask(&question);
+                oracle.ask(&api_question(b'H', api, version));
                 let javas = (oracle.i16(), oracle.i16());
                 if javas != (-1, -1) {
                     assert_eq!(our_header_versions(api, version), javas, "{api} v{version}");
@@ -210,4 +221,67 @@ fn header_versions_agree_with_javas() {
         assert!(agreed > 60, "only {agreed} versions");
         println!("Kafka {}: headers of {agreed} versions agree", release.version);
     }
+}
+
+/// KIP-219: from which version on the client itself waits out a throttle time.
+#[test]
+fn throttle_duties_agree_with_javas() {
+    let releases = releases();
+    let mut oracles = releases.each_ref().map(|release| Oracle::start(release, "Messages.java"));
+    let mut agreed = 0;
+    macro_rules! law {
+        ($message:ty) => {
+            if <$message>::NAME.ends_with("Response") {
+                let facts = <$message>::API.facts().expect("one of ours");
+                for version in <$message>::VERSIONS.min..=<$message>::VERSIONS.max {
+                    for oracle in &mut oracles {
+                        agreed += usize::from(
+                            asked_throttle::<$message>(oracle, version).is_some_and(|javas| {
+                                let ours = version >= facts.client_throttles_from;
+                                assert_eq!(ours, javas, "{} v{version}", <$message>::API);
+                                true
+                            }),
+                        );
+                    }
+                }
+            }
+        };
+    }
+    for_each_api!(law);
+    assert!(agreed > 120, "only {agreed} versions");
+}
+
+/// `None` if the release has no such version.
+fn asked_throttle<M: Message + Wire + Debug>(oracle: &mut Oracle, version: i16) -> Option<bool> {
+    oracle.ask(&api_question(b'H', M::API, version));
+    if (oracle.i16(), oracle.i16()) == (-1, -1) {
+        return None;
+    }
+    let mut writer = Writer::new();
+    M::default().encode(&mut writer, version).expect("the default goes into every version");
+    let body = writer.into_vec();
+    let mut question = api_question(b'T', M::API, version);
+    question.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    question.extend_from_slice(&body);
+    oracle.ask(&question);
+    Some(oracle.byte() == 1)
+}
+
+#[test]
+fn error_codes_agree_with_javas() {
+    let [newest, _] = releases();
+    let mut oracle = Oracle::start(&newest, "Messages.java");
+    let mut differences = Vec::new();
+    for code in (-3..=300).map(ErrorCode) {
+        let mut question = vec![b'E'];
+        question.extend_from_slice(&code.0.to_be_bytes());
+        oracle.ask(&question);
+        let name = oracle.string();
+        let retriable = oracle.byte() == 1;
+        assert_eq!(code.name().unwrap_or_default(), name, "{}", code.0);
+        if code.is_retriable() != retriable {
+            differences.push(code);
+        }
+    }
+    assert_eq!(differences, []);
 }
