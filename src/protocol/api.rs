@@ -226,7 +226,7 @@ impl RequestHeader {
         let classic = Version { number: 1, flexible: false };
         self.client_id.write(writer, classic).map_err(|e| e.in_field("RequestHeader.client_id"))?;
         if self.api.is_flexible(self.version) {
-            write_tagged(writer, Vec::new(), &self.tagged_fields)?;
+            write_tagged(writer, Vec::new(), &[], &self.tagged_fields)?;
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl ResponseHeader {
     ) -> Result<(), EncodeError> {
         writer.put_be(self.correlation_id.to_be_bytes());
         if api.response_header_is_flexible(version) {
-            write_tagged(writer, Vec::new(), &self.tagged_fields)?;
+            write_tagged(writer, Vec::new(), &[], &self.tagged_fields)?;
         }
         Ok(())
     }

@@ -130,14 +130,17 @@ pub(crate) trait Wire: Sized {
 pub struct TaggedFields(pub Vec<(u32, Bytes)>);
 
 /// Collects and writes the tagged-field section of a struct: known fields and unknown ones,
-/// ascending by tag.
+/// ascending by tag. `declared` are the tags that this version knows.
 pub(crate) fn write_tagged(
     writer: &mut Writer,
     mut known: Vec<(u32, Writer)>,
+    declared: &[Option<u32>],
     unknown: &TaggedFields,
 ) -> Result<(), EncodeError> {
     for (tag, content) in &unknown.0 {
-        if known.iter().any(|(other, _)| other == tag) {
+        // Also a declared field that has its default and is not written: read again, the content
+        // would be taken for that field.
+        if declared.contains(&Some(*tag)) || known.iter().any(|(other, _)| other == tag) {
             return Err(EncodeErrorKind::RepeatedTag(*tag).error());
         }
         let mut field = Writer::new();
@@ -326,7 +329,11 @@ macro_rules! messages {
                         }
                     })*
                     if version.flexible {
-                        write_tagged(writer, tagged, &self.tagged_fields)
+                        let declared: &[Option<u32>] = &[$(
+                            optional!($($tag)?)
+                                .filter(|_| versions!($($versions)+).contains(version.number)),
+                        )*];
+                        write_tagged(writer, tagged, declared, &self.tagged_fields)
                             .map_err(|e| e.in_field(stringify!($name)))?;
                     } else if !self.tagged_fields.0.is_empty() {
                         let kind = EncodeErrorKind::NotInVersion(version.number);
