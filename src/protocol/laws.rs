@@ -365,12 +365,14 @@ fn a_tag_that_occurs_twice_is_refused() {
         tagged_fields: TaggedFields(vec![(7, content.clone()), (7, content.clone())]),
         ..Default::default()
     };
-    let refused =
-        |request: &FetchRequest| request.encode(&mut Writer::new(), 15).map_err(|error| error.kind);
-    assert_eq!(refused(&request), Err(EncodeErrorKind::RepeatedTag(7)));
-    // Tag 1 is `replica_state`.
+    let refused = |request: &FetchRequest, version| {
+        request.encode(&mut Writer::new(), version).map_err(|error| error.kind)
+    };
+    assert_eq!(refused(&request, 15), Err(EncodeErrorKind::RepeatedTag(7)));
+    // Tag 1 is `replica_state`, from version 15 on.
     request.tagged_fields = TaggedFields(vec![(1, content)]);
-    assert_eq!(refused(&request), Ok(()));
+    assert_eq!(refused(&request, 14), Ok(()));
+    assert_eq!(refused(&request, 15), Err(EncodeErrorKind::RepeatedTag(1)));
     request.replica_state = ReplicaState { replica_id: 3, ..Default::default() };
-    assert_eq!(refused(&request), Err(EncodeErrorKind::RepeatedTag(1)));
+    assert_eq!(refused(&request, 15), Err(EncodeErrorKind::RepeatedTag(1)));
 }
