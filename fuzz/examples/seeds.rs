@@ -37,6 +37,11 @@ fn main() -> std::io::Result<()> {
     }
     result?;
 
+    for (index, text) in
+        ["kafka-1.example:9092", "[::1]:9092,127.0.0.1:1, host:65535"].iter().enumerate()
+    {
+        write("address", index.to_string(), text.as_bytes())?;
+    }
     for version in [0, 12] {
         let api = ApiKey::METADATA;
         let client_id = Some("client".to_owned());

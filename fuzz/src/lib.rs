@@ -7,6 +7,7 @@
 
 use std::fmt::Debug;
 
+use ottla::net::Address;
 use ottla::protocol::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
     FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
@@ -60,6 +61,8 @@ targets! {
     request_header: read_request_header;
     /// The header of any response.
     response_header: read_response_header;
+    /// A broker's address, and a list of them.
+    address: read_address;
 }
 
 /// The first byte that makes [`api`] read the rest as this message: the seeds begin with it.
@@ -136,4 +139,15 @@ fn header<H: PartialEq + Debug>(
     let mut reader = Reader::new(&bytes);
     assert_eq!(decode(&mut reader), Ok(header));
     assert_eq!(reader.remaining(), 0);
+}
+
+fn read_address(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(address) = text.parse::<Address>() {
+        assert_eq!(address.to_string().parse().ok(), Some(address));
+    }
+    if let Ok(addresses) = Address::parse_list(text) {
+        let list: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(Address::parse_list(&list.join(",")).ok(), Some(addresses));
+    }
 }

@@ -90,7 +90,8 @@ impl FromStr for Address {
             }
             (host, port)
         };
-        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/') {
+        // Brackets and commas would be read as something else when the address is written and read again.
+        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || "/[],".contains(c)) {
             return Err(illegal("the host is missing or illegal"));
         }
         match port.parse::<u16>() {
