@@ -107,6 +107,7 @@ struct Inner {
     attempts: Option<u32>,
     elapsed: Option<Duration>,
     possibly_persisted: bool,
+    given_up: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -124,6 +125,7 @@ impl Error {
             attempts: None,
             elapsed: None,
             possibly_persisted: false,
+            given_up: false,
             source: None,
         }))
     }
@@ -196,6 +198,16 @@ impl Error {
         })
     }
 
+    /// Says in front of the message what was being done.
+    pub(crate) fn during(self, what: &str) -> Self {
+        self.change(|inner| inner.message = format!("{what}: {}", inner.message))
+    }
+
+    /// Marks that it was tried again as long as that made sense: a retry loop around it ends too.
+    pub(crate) fn given_up(self) -> Self {
+        self.change(|inner| inner.given_up = true)
+    }
+
     /// Marks that what was sent may have been stored all the same.
     pub(crate) fn maybe_persisted(self, possible: bool) -> Self {
         self.change(|inner| inner.possibly_persisted |= possible)
@@ -245,7 +257,7 @@ impl Error {
     pub fn is_retriable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Timeout | ErrorKind::BufferFull => true,
-            _ => self.recovery() != Recovery::Fail,
+            _ => self.inherent_recovery() != Recovery::Fail,
         }
     }
 
@@ -271,6 +283,11 @@ impl Error {
 
     /// What to do about it.
     pub(crate) fn recovery(&self) -> Recovery {
+        if self.0.given_up { Recovery::Fail } else { self.inherent_recovery() }
+    }
+
+    /// What to do about it the first time.
+    fn inherent_recovery(&self) -> Recovery {
         if let Some(code) = self.0.code {
             return code.recovery();
         }

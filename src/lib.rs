@@ -1,9 +1,13 @@
 //! Ottla: a Kafka client for programs that use threads.
 
+// First: its tables are macros that the builders use.
+#[macro_use]
+pub mod config;
+
 pub mod admin;
+mod client;
 mod clock;
 pub mod cluster;
-pub mod config;
 mod error;
 pub mod fetch;
 pub mod net;
@@ -12,4 +16,5 @@ pub mod protocol;
 mod threads;
 pub mod work;
 
+pub use client::{Client, ClientBuilder};
 pub use error::{Error, ErrorKind, Result};

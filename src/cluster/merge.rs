@@ -165,7 +165,7 @@ impl Merger {
     /// Whether the older description of a topic stays in use while it is answered with `code`.
     fn keep_in_spite_of(&mut self, topic: &Arc<str>, code: ErrorCode, now: Instant) -> bool {
         match code {
-            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID => {
+            code if is_unknown_topic(code) => {
                 let since = *self.unknown_since.entry(Arc::clone(topic)).or_insert(now);
                 now.saturating_duration_since(since) < UNKNOWN_KEEP
             }
@@ -258,6 +258,26 @@ pub(crate) fn may_pass(code: ErrorCode) -> bool {
                 | ErrorCode::BROKER_NOT_AVAILABLE
                 | ErrorCode::UNKNOWN_SERVER_ERROR
         )
+}
+
+/// Whether the code says that there is no such topic, as far as the broker knows.
+pub(crate) fn is_unknown_topic(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
+}
+
+/// The snapshot that one answer alone gives.
+///
+/// # Errors
+/// The error of the answer as a whole.
+pub(crate) fn describe(
+    response: &MetadataResponse,
+    version: i16,
+    asked: &[Arc<str>],
+    now: Instant,
+) -> Result<Arc<Metadata>> {
+    let mut merger = Merger::default();
+    merger.merge(response, version, asked, now)?;
+    Ok(merger.current)
 }
 
 /// The brokers of an answer, without those whose id or port is none.

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
@@ -93,6 +93,19 @@ pub(crate) struct RequestSender {
 pub(crate) struct ResponseReceiver {
     shared: Arc<Shared>,
     receive_max: usize,
+}
+
+/// Ends a connection from another thread, without keeping it alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Closer(Weak<Shared>);
+
+impl Closer {
+    /// Ends the connection, if it is still there; who waits on it is woken with `Disconnected`.
+    pub(crate) fn shutdown(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.shutdown();
+        }
+    }
 }
 
 /// A connection whose versions are known.
@@ -206,6 +219,11 @@ impl Connection {
         deadline: Deadline,
     ) -> Result<()> {
         self.sender.send_unanswered(request, version, deadline)
+    }
+
+    /// The means to end it from another thread.
+    pub(crate) fn closer(&self) -> Closer {
+        Closer(Arc::downgrade(&self.sender.shared))
     }
 
     /// Gives each half to a thread of its own.

@@ -25,7 +25,9 @@ mod tests;
 mod versions;
 
 pub use address::{Address, Endpoint};
-pub(crate) use connection::{Answer, Connection, InFlight, RequestSender, ResponseReceiver};
+pub(crate) use connection::{
+    Answer, Closer, Connection, InFlight, RequestSender, ResponseReceiver,
+};
 pub(crate) use versions::BrokerVersions;
 
 use std::time::Duration;
