@@ -1,0 +1,125 @@
+//! The job done by librdkafka, through crate rdkafka.
+//!
+//! Produce: `BaseProducer`, one calling thread, a delivery callback per record (it counts), no key, so
+//! librdkafka's sticky partitioner. The calling thread polls in its send loop, which costs less than the
+//! extra thread of `ThreadedProducer`. Consume: `BaseConsumer` with every partition assigned at offset 0.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use peers_common::{Failure, Figures, Job, Meter, Mode, PARTITIONS, payloads};
+use rdkafka::client::ClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::{Offset, TopicPartitionList};
+
+/// Sends between two looks at the queue of delivery reports.
+const SENDS_PER_POLL: u64 = 1024;
+
+fn main() -> Result<(), Failure> {
+    let job = Job::from_args()?;
+    let figures = match job.mode {
+        Mode::Produce => produce(&job)?,
+        Mode::Consume => consume(&job)?,
+    };
+    println!("{figures}");
+    Ok(())
+}
+
+#[derive(Clone, Default)]
+struct Deliveries {
+    stored: Arc<AtomicU64>,
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if result.is_ok() {
+            self.stored.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn produce(job: &Job) -> Result<Figures, Failure> {
+    let deliveries = Deliveries::default();
+    let producer: BaseProducer<Deliveries> = ClientConfig::new()
+        .set("bootstrap.servers", &job.bootstrap)
+        .set("acks", "all")
+        .set("enable.idempotence", job.idempotent.to_string())
+        .set("linger.ms", job.linger.as_millis().to_string())
+        .set("compression.type", job.codec.to_string())
+        // Ends the loop below when the broker is gone: what is not delivered by then fails.
+        .set("message.timeout.ms", job.limit.as_millis().to_string())
+        .create_with_context(deliveries.clone())?;
+    producer.client().fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
+    let pool = payloads(job.size);
+
+    let meter = Meter::start();
+    for (i, value) in (0..job.n).zip(pool.iter().cycle()) {
+        let mut record = BaseRecord::<(), [u8]>::to(&job.topic).payload(value);
+        while let Err((error, back)) = producer.send(record) {
+            match error {
+                KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => record = back,
+                error => return Err(error.into()),
+            }
+            producer.poll(Duration::from_millis(100));
+        }
+        if i % SENDS_PER_POLL == 0 {
+            producer.poll(Duration::ZERO);
+        }
+    }
+    producer.flush(job.limit)?;
+    let stored = deliveries.stored.load(Ordering::Relaxed);
+    let figures = meter.finish("rdk", stored)?;
+
+    if stored != job.n {
+        return Err(format!("{stored} of {} records were stored", job.n).into());
+    }
+    Ok(figures)
+}
+
+fn consume(job: &Job) -> Result<Figures, Failure> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &job.bootstrap)
+        .set("group.id", "peers")
+        .set("enable.auto.commit", "false")
+        // By default a partition whose queue was full is left alone for a second, which makes
+        // librdkafka several times slower in this job without being cheaper.
+        .set("fetch.queue.backoff.ms", "1")
+        .create()?;
+    consumer.fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
+    let mut partitions = TopicPartitionList::new();
+    for partition in 0..PARTITIONS {
+        partitions.add_partition_offset(&job.topic, partition, Offset::Offset(0))?;
+    }
+
+    let meter = Meter::start();
+    consumer.assign(&partitions)?;
+    let mut seen = 0;
+    let mut bytes = 0;
+    while seen < job.n {
+        match consumer.poll(Duration::from_millis(100)) {
+            Some(message) => {
+                bytes += message?.payload().map_or(0, <[u8]>::len);
+                seen += 1;
+            }
+            None if meter.elapsed() > job.limit => {
+                return Err(format!("{seen} of {} records were read in time", job.n).into());
+            }
+            None => {}
+        }
+    }
+    let figures = meter.finish("rdk", seen)?;
+
+    if bytes as u64 != job.n * job.size as u64 {
+        return Err(format!("{seen} records had {bytes} bytes").into());
+    }
+    Ok(figures)
+}
