@@ -28,6 +28,10 @@ mod metadata;
 mod refresh;
 mod retry;
 mod routing;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod throttle;
 
 pub(crate) use handle::Cluster;
