@@ -1,0 +1,303 @@
+//! Writes a batch of the present format (magic 2): [`BatchBuilder`].
+//!
+//! Each record is encoded once, where it will travel: behind the space for the batch's head, in one
+//! buffer that is used again for later batches. Lengths stand before what they measure, so the size
+//! of a record is computed first, room is made once, and the bytes follow front to back. Nothing is
+//! allocated per record.
+//!
+//! The caller owns the builder and locks it as it likes; nothing here waits. It knows no topic, no
+//! limit on sizes but the format's own, and no producer id: [`stamp`] puts that in when the batch is
+//! about to leave, because only then is its sequence number decided.
+//!
+//! Invariant: the buffer holds the 61 bytes of the head (zero until `finish`) and exactly
+//! `record_count` whole records, with offset deltas 0, 1, 2... as brokers demand of producers.
+
+use super::{
+    BATCH_HEAD_BYTES, Compression, Compressor, NONE, RecordsError, RecordsErrorKind, at, attribute,
+};
+use crate::protocol::{EncodeError, wire::EncodeErrorKind};
+
+/// The longest batch: its length field is an `int32`.
+const BATCH_BYTES_MAX: u64 = i32::MAX as u64;
+/// Bytes that stand before the key: length (5), attributes (1), timestamp (10) and offset (5)
+/// deltas, key length (5).
+const PREFIX_BYTES_MAX: usize = 26;
+
+/// A header of a record that is written. Keys may repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The name; it cannot be null.
+    pub key: &'a str,
+    /// The value; null and empty differ.
+    pub value: Option<&'a [u8]>,
+}
+
+/// Collects records into one batch, in the bytes that will travel.
+///
+/// ```
+/// use ottla::protocol::records::{BatchBuilder, Compression, Compressor, stamp};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut builder = BatchBuilder::new(Vec::new());
+/// builder.append(1_700_000_000_000, Some(b"key"), Some(b"value"), &[])?;
+/// builder.append(1_700_000_000_001, Some(b"key"), None, &[])?;
+/// let mut batch = builder.finish(Compression::Lz4, None, &mut Compressor::new())?;
+/// stamp(&mut batch, 4711, 0, 0, false);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BatchBuilder {
+    buffer: Vec<u8>,
+    record_count: i32,
+    first_timestamp: i64,
+    max_timestamp: i64,
+}
+
+impl BatchBuilder {
+    /// An empty batch in `buffer`, whose content is dropped and whose room is used.
+    pub fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.resize(BATCH_HEAD_BYTES, 0);
+        let none = i64::from(NONE);
+        Self { buffer, record_count: 0, first_timestamp: none, max_timestamp: none }
+    }
+
+    /// Adds a record. Null and empty keys and values differ; a null value is a tombstone.
+    ///
+    /// # Errors
+    /// [`EncodeErrorKind::TooLong`] when the batch would outgrow the format's 2 GiB; the batch is
+    /// as before.
+    #[inline]
+    pub fn append(
+        &mut self,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[Header<'_>],
+    ) -> Result<(), EncodeError> {
+        if self.record_count == 0 {
+            self.first_timestamp = timestamp_ms;
+            self.max_timestamp = timestamp_ms;
+        }
+        // Timestamps a whole int64 apart wrap around, here and again when they are read.
+        let timestamp_delta = zigzag(timestamp_ms.wrapping_sub(self.first_timestamp));
+        let offset_delta = zigzag(i64::from(self.record_count));
+        let body = 1
+            + varint_bytes(timestamp_delta)
+            + varint_bytes(offset_delta)
+            + field_bytes(key)
+            + field_bytes(value)
+            + headers_bytes(headers);
+        let size = varint_bytes(body << 1) + body;
+        if self.buffer.len() as u64 + size > BATCH_BYTES_MAX {
+            return Err(EncodeErrorKind::TooLong(self.buffer.len() + body as usize).error());
+        }
+        self.buffer.reserve(size as usize);
+
+        let mut prefix = Prefix::default();
+        prefix.varint(body << 1);
+        prefix.byte(0);
+        prefix.varint(timestamp_delta);
+        prefix.varint(offset_delta);
+        prefix.varint(length_code(key));
+        self.buffer.extend_from_slice(prefix.bytes());
+        self.buffer.extend_from_slice(key.unwrap_or_default());
+        self.put_varint(length_code(value));
+        self.buffer.extend_from_slice(value.unwrap_or_default());
+        self.put_varint((headers.len() as u64) << 1);
+        for header in headers {
+            self.put_varint((header.key.len() as u64) << 1);
+            self.buffer.extend_from_slice(header.key.as_bytes());
+            self.put_varint(length_code(header.value));
+            self.buffer.extend_from_slice(header.value.unwrap_or_default());
+        }
+        self.record_count += 1;
+        self.max_timestamp = self.max_timestamp.max(timestamp_ms);
+        Ok(())
+    }
+
+    #[inline]
+    fn put_varint(&mut self, mut code: u64) {
+        while code >= 0x80 {
+            self.buffer.push(code as u8 | 0x80);
+            code >>= 7;
+        }
+        self.buffer.push(code as u8);
+    }
+
+    /// The most bytes that such a record can take in a batch.
+    pub fn upper_bound(key_bytes: usize, value_bytes: usize, headers: &[Header<'_>]) -> usize {
+        let length = |bytes: usize| varint_bytes((bytes as u64) << 1) as usize;
+        PREFIX_BYTES_MAX
+            .saturating_add(key_bytes)
+            .saturating_add(length(value_bytes))
+            .saturating_add(value_bytes)
+            .saturating_add(headers_bytes(headers) as usize)
+    }
+
+    /// How many records there are.
+    pub fn record_count(&self) -> usize {
+        self.record_count as usize
+    }
+
+    /// Whether there is no record. Brokers refuse an empty batch.
+    pub fn is_empty(&self) -> bool {
+        self.record_count == 0
+    }
+
+    /// The size of the batch so far, before compression, in bytes, its head included.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The latest timestamp of the records; -1 while there is none.
+    pub fn max_timestamp(&self) -> i64 {
+        self.max_timestamp
+    }
+
+    /// Gives the buffer back and drops the records.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.buffer
+    }
+
+    /// Ends the batch: compresses the records as one stream, fills in the head and the checksum.
+    ///
+    /// The base offset is 0 and there is no leader epoch and no producer: what brokers expect of a
+    /// producer without an id. `level` is that of gzip (1 to 9, 6 when left out) or zstd (up to 22,
+    /// 3 when left out); the other codecs have none. The codec is kept even where the records do
+    /// not shrink.
+    ///
+    /// # Errors
+    /// [`RecordsErrorKind::NotCompressed`] when the codec has no memory.
+    pub fn finish(
+        self,
+        compression: Compression,
+        level: Option<i32>,
+        compressor: &mut Compressor,
+    ) -> Result<Vec<u8>, RecordsError> {
+        let mut batch = self.buffer;
+        if compression != Compression::None {
+            let records = batch.get(BATCH_HEAD_BYTES..).unwrap_or_default();
+            let compressed = compressor.compress(compression, level, records)?;
+            batch.truncate(BATCH_HEAD_BYTES);
+            batch.extend_from_slice(compressed);
+        }
+        let length = i32::try_from(batch.len() - at::LENGTH.end).map_err(|_| {
+            RecordsErrorKind::NotCompressed {
+                codec: compression,
+                reason: "the result is longer than 2 GiB",
+            }
+        })?;
+        put(&mut batch, at::LENGTH, &length.to_be_bytes());
+        put(&mut batch, at::LEADER_EPOCH, &NONE.to_be_bytes());
+        put(&mut batch, at::MAGIC..at::MAGIC + 1, &[2]);
+        put(&mut batch, at::ATTRIBUTES, &i16::from(compression.id()).to_be_bytes());
+        let last_offset_delta = (self.record_count - 1).max(0);
+        put(&mut batch, at::LAST_OFFSET_DELTA, &last_offset_delta.to_be_bytes());
+        put(&mut batch, at::BASE_TIMESTAMP, &self.first_timestamp.to_be_bytes());
+        put(&mut batch, at::MAX_TIMESTAMP, &self.max_timestamp.to_be_bytes());
+        put(&mut batch, at::PRODUCER_ID, &i64::from(NONE).to_be_bytes());
+        put(&mut batch, at::PRODUCER_EPOCH, &(NONE as i16).to_be_bytes());
+        put(&mut batch, at::BASE_SEQUENCE, &NONE.to_be_bytes());
+        put(&mut batch, at::RECORD_COUNT, &self.record_count.to_be_bytes());
+        put_crc(&mut batch);
+        Ok(batch)
+    }
+}
+
+/// Fills in who produced a finished batch, and the checksum again.
+///
+/// # Panics
+/// When `batch` is not what [`BatchBuilder::finish`] gave.
+pub fn stamp(
+    batch: &mut [u8],
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    transactional: bool,
+) {
+    let attributes = batch.get_mut(at::ATTRIBUTES).expect("a finished batch has a whole head");
+    let low = attributes.last_mut().expect("two bytes");
+    if transactional {
+        *low |= attribute::TRANSACTIONAL as u8;
+    } else {
+        *low &= !(attribute::TRANSACTIONAL as u8);
+    }
+    put(batch, at::PRODUCER_ID, &producer_id.to_be_bytes());
+    put(batch, at::PRODUCER_EPOCH, &producer_epoch.to_be_bytes());
+    put(batch, at::BASE_SEQUENCE, &base_sequence.to_be_bytes());
+    put_crc(batch);
+}
+
+fn put(batch: &mut [u8], place: std::ops::Range<usize>, bytes: &[u8]) {
+    batch.get_mut(place).expect("a finished batch has a whole head").copy_from_slice(bytes);
+}
+
+fn put_crc(batch: &mut [u8]) {
+    let crc = crc32c::crc32c(batch.get(at::CHECKED..).unwrap_or_default());
+    put(batch, at::CRC, &crc.to_be_bytes());
+}
+
+/// The start of a record, collected apart so that it is appended in one go.
+#[derive(Default)]
+struct Prefix {
+    bytes: [u8; PREFIX_BYTES_MAX],
+    len: usize,
+}
+
+impl Prefix {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    fn varint(&mut self, mut code: u64) {
+        while code >= 0x80 {
+            self.byte(code as u8 | 0x80);
+            code >>= 7;
+        }
+        self.byte(code as u8);
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// The zig-zag code of a signed value, small for values near zero.
+#[inline]
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// How many bytes the variable-length form of `code` takes.
+#[inline]
+fn varint_bytes(code: u64) -> u64 {
+    let bits = u64::from(64 - (code | 1).leading_zeros());
+    bits.div_ceil(7)
+}
+
+/// The code of a nullable field's length: null is -1, which is 1 in zig-zag.
+#[inline]
+fn length_code(field: Option<&[u8]>) -> u64 {
+    field.map_or(1, |bytes| (bytes.len() as u64) << 1)
+}
+
+#[inline]
+fn field_bytes(field: Option<&[u8]>) -> u64 {
+    varint_bytes(length_code(field)) + field.map_or(0, |bytes| bytes.len() as u64)
+}
+
+#[inline]
+fn headers_bytes(headers: &[Header<'_>]) -> u64 {
+    let count = varint_bytes((headers.len() as u64) << 1);
+    headers.iter().fold(count, |sum, header| {
+        sum + field_bytes(Some(header.key.as_bytes())) + field_bytes(header.value)
+    })
+}

@@ -1,0 +1,347 @@
+//! [`Records`] and [`RecordView`]: the records of a batch, read one by one without a copy.
+//!
+//! [`Records`] owns the bytes (a piece of the answer, or what decompression gave); the iterator
+//! borrows from it and gives slices. A record is checked as a whole before it is given: its length
+//! must be the sum of its fields, its headers included, so that a view never fails later.
+//!
+//! Invariant: offsets stay within the batch's range, and after the last record no byte is left.
+
+use std::borrow::Cow;
+use std::iter::FusedIterator;
+
+use super::legacy;
+use super::{BATCH_HEAD_BYTES, Decompressor, RecordBatch, RecordsError, TimestampType};
+use crate::protocol::{Bytes, DecodeError, DecodeErrorKind, Decoded, Reader};
+
+/// The smallest record: its length and six fields of a byte each.
+const RECORD_BYTES_MIN: usize = 7;
+/// The smallest header: two lengths.
+const HEADER_BYTES_MIN: usize = 2;
+
+/// The records of one batch. Iterate with [`Records::iter`], as often as need be.
+#[derive(Clone, Debug)]
+pub struct Records {
+    body: Bytes,
+    count: u32,
+    layout: Layout,
+}
+
+/// How the records lie in the body.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub(super) magic: i8,
+    /// The batch's range, which errors name; records of magic 2 must stay within it.
+    pub(super) base_offset: i64,
+    pub(super) last_offset: i64,
+    /// What is added to the offset that a record carries.
+    pub(super) base_shift: i64,
+    /// What is added to the time that a record of magic 2 carries.
+    pub(super) base_timestamp: i64,
+    /// The time of all records, if it is the broker's.
+    pub(super) append_timestamp: Option<i64>,
+}
+
+impl Layout {
+    /// As the head of `batch` says.
+    pub(super) fn of(batch: &RecordBatch) -> Self {
+        let appended = batch.timestamp_type() == TimestampType::LogAppendTime;
+        Self {
+            magic: batch.magic,
+            base_offset: batch.base_offset,
+            last_offset: batch.last_offset,
+            base_shift: batch.base_offset,
+            base_timestamp: batch.base_timestamp,
+            append_timestamp: appended.then_some(batch.max_timestamp),
+        }
+    }
+}
+
+impl Records {
+    pub(super) fn new(body: Bytes, count: u32, layout: Layout) -> Self {
+        Self { body, count, layout }
+    }
+
+    /// Those of a magic 2 batch.
+    pub(super) fn of_batch(
+        batch: &RecordBatch,
+        decompressor: &mut Decompressor,
+    ) -> Result<Self, RecordsError> {
+        let stored =
+            batch.bytes.slice(BATCH_HEAD_BYTES..batch.bytes.len()).expect("the head was read");
+        let body = decompressor.decompress(batch.compression, batch.magic, &stored)?;
+        let count = batch.record_count.unwrap_or_default();
+        Reader::new(&body).check_count(u64::from(count), RECORD_BYTES_MIN)?;
+        Ok(Self::new(body, count, Layout::of(batch)))
+    }
+
+    /// How many there are. True in so far as there are bytes for so many.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none, as compaction may leave it.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Goes through the records.
+    pub fn iter(&self) -> RecordIter<'_> {
+        RecordIter {
+            reader: Reader::new(&self.body),
+            left: self.count,
+            layout: self.layout,
+            ended: false,
+        }
+    }
+
+    /// The bytes of the records, after decompression.
+    pub fn bytes(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Gives up the records; their bytes can go back to [`Decompressor::recycle`].
+    pub fn into_bytes(self) -> Bytes {
+        self.body
+    }
+}
+
+impl<'a> IntoIterator for &'a Records {
+    type Item = Result<RecordView<'a>, RecordsError>;
+    type IntoIter = RecordIter<'a>;
+
+    fn into_iter(self) -> RecordIter<'a> {
+        self.iter()
+    }
+}
+
+/// A record, borrowed from the bytes it came in.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RecordView<'a> {
+    /// Its offset in the partition.
+    pub offset: i64,
+    /// Its time in milliseconds, negative where there is none (-1) or before 1970.
+    pub timestamp_ms: i64,
+    /// The key; null and empty differ.
+    pub key: Option<&'a [u8]>,
+    /// The value; null (a tombstone) and empty differ.
+    pub value: Option<&'a [u8]>,
+    /// The headers, in order, repeated keys included.
+    pub headers: Headers<'a>,
+}
+
+/// Goes through the records of a batch. After an error nothing follows.
+#[derive(Clone, Debug)]
+pub struct RecordIter<'a> {
+    reader: Reader<'a>,
+    left: u32,
+    layout: Layout,
+    ended: bool,
+}
+
+impl<'a> Iterator for RecordIter<'a> {
+    type Item = Result<RecordView<'a>, RecordsError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return self.end();
+        }
+        self.left -= 1;
+        let record = if self.layout.magic == 2 {
+            read_record(&mut self.reader, &self.layout)
+        } else {
+            legacy::read_record(&mut self.reader, &self.layout)
+        };
+        match record {
+            Ok(record) => Some(Ok(record)),
+            Err(error) => Some(Err(self.fail(error))),
+        }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // One more for an error after the last record.
+        (0, (self.left as usize).checked_add(1))
+    }
+}
+
+impl FusedIterator for RecordIter<'_> {}
+
+impl<'a> RecordIter<'a> {
+    /// After the last record: once an error if bytes are left.
+    #[inline]
+    fn end(&mut self) -> Option<Result<RecordView<'a>, RecordsError>> {
+        if self.ended || self.reader.remaining() == 0 {
+            return None;
+        }
+        let left = DecodeErrorKind::TrailingBytes(self.reader.remaining());
+        let error = self.reader.error(left);
+        Some(Err(self.fail(error)))
+    }
+
+    #[cold]
+    fn fail(&mut self, error: DecodeError) -> RecordsError {
+        self.ended = true;
+        self.left = 0;
+        RecordsError::from(error).at(self.layout.base_offset, Some(self.layout.last_offset))
+    }
+}
+
+/// One record of magic 2.
+#[inline]
+fn read_record<'a>(reader: &mut Reader<'a>, layout: &Layout) -> Decoded<RecordView<'a>> {
+    let length = reader.varint()?;
+    let length = usize::try_from(length)
+        .map_err(|_| reader.error(DecodeErrorKind::IllegalLength(i64::from(length))))?;
+    let start = reader.position();
+    let mut fields = Reader::new(reader.take(length)?);
+    read_fields(&mut fields, layout).map_err(|error| shifted(error, start))
+}
+
+#[cold]
+fn shifted(error: DecodeError, start: usize) -> DecodeError {
+    DecodeError { position: error.position + start, ..error }
+}
+
+#[inline]
+fn read_fields<'a>(fields: &mut Reader<'a>, layout: &Layout) -> Decoded<RecordView<'a>> {
+    // No bit of a record's attributes has a meaning yet.
+    fields.u8()?;
+    let timestamp_delta = fields.varlong()?;
+    let offset_delta = fields.varint()?;
+    let key = nullable(fields)?;
+    let value = nullable(fields)?;
+    let headers = read_headers(fields)?;
+    let offset = layout.base_shift.wrapping_add(i64::from(offset_delta));
+    if offset < layout.base_offset || offset > layout.last_offset {
+        return Err(fields.error(DecodeErrorKind::IllegalValue {
+            what: "offset_delta",
+            value: i64::from(offset_delta),
+        }));
+    }
+    let timestamp_ms = match layout.append_timestamp {
+        Some(appended) => appended,
+        None => layout.base_timestamp.wrapping_add(timestamp_delta),
+    };
+    Ok(RecordView { offset, timestamp_ms, key, value, headers })
+}
+
+/// A key or value: length -1 is null, anything below it is damage.
+#[inline]
+fn nullable<'a>(fields: &mut Reader<'a>) -> Decoded<Option<&'a [u8]>> {
+    let length = fields.varint()?;
+    match usize::try_from(length) {
+        Ok(length) => fields.take(length).map(Some),
+        Err(_) if length == -1 => Ok(None),
+        Err(_) => Err(fields.error(DecodeErrorKind::IllegalLength(i64::from(length)))),
+    }
+}
+
+/// The headers and the end of the record.
+#[inline]
+fn read_headers<'a>(fields: &mut Reader<'a>) -> Decoded<Headers<'a>> {
+    let count = fields.varint()?;
+    if count == 0 && fields.remaining() == 0 {
+        return Ok(Headers::default());
+    }
+    check_headers(fields, count)
+}
+
+#[inline(never)]
+fn check_headers<'a>(fields: &mut Reader<'a>, count: i32) -> Decoded<Headers<'a>> {
+    let count = u32::try_from(count)
+        .map_err(|_| fields.error(DecodeErrorKind::IllegalLength(i64::from(count))))?;
+    fields.check_count(u64::from(count), HEADER_BYTES_MIN)?;
+    let bytes = fields.clone().take(fields.remaining())?;
+    for _ in 0..count {
+        read_header(fields)?;
+    }
+    fields.clone().finish()?;
+    Ok(Headers { bytes, count })
+}
+
+fn read_header<'a>(fields: &mut Reader<'a>) -> Decoded<HeaderView<'a>> {
+    let Some(key_bytes) = nullable(fields)? else {
+        return Err(fields.error(DecodeErrorKind::IllegalNull).in_field("RecordHeader.key"));
+    };
+    Ok(HeaderView { key_bytes, value: nullable(fields)? })
+}
+
+/// The headers of a record, in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Headers<'a> {
+    bytes: &'a [u8],
+    count: u32,
+}
+
+impl<'a> Headers<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Goes through them.
+    pub fn iter(&self) -> HeaderIter<'a> {
+        HeaderIter { reader: Reader::new(self.bytes), left: self.count }
+    }
+
+    /// The last one of that key: the one that counts where keys repeat.
+    pub fn last(&self, key: &str) -> Option<HeaderView<'a>> {
+        self.iter().filter(|header| header.key_bytes == key.as_bytes()).last()
+    }
+}
+
+impl<'a> IntoIterator for Headers<'a> {
+    type Item = HeaderView<'a>;
+    type IntoIter = HeaderIter<'a>;
+
+    fn into_iter(self) -> HeaderIter<'a> {
+        self.iter()
+    }
+}
+
+/// Goes through the headers of a record.
+#[derive(Clone, Debug)]
+pub struct HeaderIter<'a> {
+    reader: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Iterator for HeaderIter<'a> {
+    type Item = HeaderView<'a>;
+
+    fn next(&mut self) -> Option<HeaderView<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        Some(read_header(&mut self.reader).expect("headers are checked when a record is read"))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for HeaderIter<'_> {}
+impl FusedIterator for HeaderIter<'_> {}
+
+/// A header of a record that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeaderView<'a> {
+    /// The key as it is stored. Kafka means UTF-8, but no broker checks it.
+    pub key_bytes: &'a [u8],
+    /// The value; null and empty differ.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> HeaderView<'a> {
+    /// The key; what is not UTF-8 is replaced by U+FFFD, as Kafka's Java client does.
+    pub fn key(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.key_bytes)
+    }
+}
