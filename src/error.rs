@@ -295,8 +295,8 @@ impl Error {
             ErrorKind::Resolve
             | ErrorKind::Connect
             | ErrorKind::Disconnected
-            | ErrorKind::Protocol => Recovery::Reconnect,
-            ErrorKind::Timeout => Recovery::Reconnect,
+            | ErrorKind::Protocol
+            | ErrorKind::Timeout => Recovery::Reconnect,
             ErrorKind::NoLeader | ErrorKind::UnknownTopic => Recovery::RefreshMetadata,
             ErrorKind::Queue => Recovery::Retry,
             ErrorKind::Config
@@ -322,7 +322,7 @@ impl fmt::Display for Error {
         let mut context = Vec::new();
         match (&inner.topic, inner.partition) {
             (Some(topic), Some(partition)) => {
-                context.push(format!("partition {topic}-{partition}"))
+                context.push(format!("partition {topic}-{partition}"));
             }
             (Some(topic), None) => context.push(format!("topic {topic}")),
             _ => {}

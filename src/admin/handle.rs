@@ -126,7 +126,7 @@ impl Admin {
     /// this side waits, so that its answer arrives.
     pub(super) fn broker_time_ms(&self, deadline: Deadline) -> i32 {
         let left = deadline.left().min(self.cluster().config().request_timeout);
-        i32::try_from((left - left / 10).as_millis()).unwrap_or(i32::MAX)
+        i32::try_from(left.mul_f64(0.9).as_millis()).unwrap_or(i32::MAX)
     }
 
     /// What one broker says of `topics` now, asked afresh and kept by nobody: one attempt.

@@ -130,6 +130,8 @@ impl<T> Items<T> {
 pub(super) fn recovery(error: &Error) -> Recovery {
     match error.broker_code() {
         Some(ErrorCode::NOT_CONTROLLER) => Recovery::RefreshMetadata,
+        // It gets here only for a topic that is being deleted.
+        Some(ErrorCode::TOPIC_ALREADY_EXISTS) => Recovery::Retry,
         _ => error.recovery(),
     }
 }

@@ -22,6 +22,8 @@ mod create;
 mod delete;
 mod handle;
 mod items;
+#[cfg(test)]
+mod tests;
 mod topic;
 
 pub use create::{CreatedTopic, TopicCreation};

@@ -315,8 +315,10 @@ impl Links {
         }
         let error = error.with_broker(endpoint);
         let against_broker = match error.kind() {
-            ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::Disconnected => true,
-            ErrorKind::Protocol => true,
+            ErrorKind::Resolve
+            | ErrorKind::Connect
+            | ErrorKind::Disconnected
+            | ErrorKind::Protocol => true,
             ErrorKind::Timeout => had_whole_time,
             _ => false,
         };

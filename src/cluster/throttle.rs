@@ -10,7 +10,11 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use crate::protocol::ApiKey;
-use crate::protocol::messages::*;
+use crate::protocol::messages::{
+    ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, FetchResponse,
+    FindCoordinatorResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetCommitResponse, OffsetFetchResponse, ProduceResponse,
+};
 
 /// A response that carries a throttle time.
 pub(crate) trait Throttled {
