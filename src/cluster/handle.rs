@@ -69,6 +69,11 @@ impl Cluster {
         Deadline::within(self.config().default_api_timeout)
     }
 
+    /// Sleeps for `wait`, or until it is closed.
+    pub(crate) fn pause(&self, wait: Duration) {
+        self.links.stop().wait(wait);
+    }
+
     /// Whether it was closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.links.stop().is_set()

@@ -247,7 +247,10 @@ mod tests {
         assert_eq!(position.answered(NOTHING_MORE, 0, 1024, Some(1979)), Next::Fetch);
         assert_eq!(position.fetch_bytes(), 1979);
         let needed = 5000;
-        assert_eq!(position.answered(NOTHING_MORE, 0, 1979, Some(needed)), Next::TooLarge { needed });
+        assert_eq!(
+            position.answered(NOTHING_MORE, 0, 1979, Some(needed)),
+            Next::TooLarge { needed }
+        );
     }
 
     /// The log starts later, ends earlier, or was right all along (tulios/kafkajs#1144).

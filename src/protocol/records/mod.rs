@@ -34,6 +34,7 @@ pub use batches::{Incomplete, RecordBatches};
 pub use builder::{BatchBuilder, Header, stamp};
 pub use compression::{Compression, Compressor, DECOMPRESSED_BYTES_MAX_DEFAULT, Decompressor};
 pub use error::{RecordsError, RecordsErrorKind};
+pub(crate) use record::RecordCursor;
 pub use record::{HeaderIter, HeaderView, Headers, RecordIter, RecordView, Records};
 
 /// Bytes before the records of a magic 2 batch.

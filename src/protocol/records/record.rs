@@ -94,6 +94,15 @@ impl Records {
         }
     }
 
+    /// Goes on where another iteration stopped: for owners that cannot keep a borrowed iterator.
+    #[inline]
+    pub(crate) fn resume(&self, cursor: RecordCursor) -> RecordIter<'_> {
+        let mut reader = Reader::new(&self.body);
+        let skipped = reader.take(cursor.position);
+        debug_assert!(skipped.is_ok(), "a cursor belongs to the records it came from");
+        RecordIter { reader, left: cursor.left, layout: self.layout, ended: cursor.ended }
+    }
+
     /// The bytes of the records, after decompression.
     pub fn bytes(&self) -> &Bytes {
         &self.body
@@ -168,7 +177,21 @@ impl<'a> Iterator for RecordIter<'a> {
 
 impl FusedIterator for RecordIter<'_> {}
 
+/// Where an iteration stands, apart from the records themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordCursor {
+    position: usize,
+    left: u32,
+    ended: bool,
+}
+
 impl<'a> RecordIter<'a> {
+    /// Where it stands, for [`Records::resume`].
+    #[inline]
+    pub(crate) fn cursor(&self) -> RecordCursor {
+        RecordCursor { position: self.reader.position(), left: self.left, ended: self.ended }
+    }
+
     /// After the last record: once an error if bytes are left.
     #[inline]
     fn end(&mut self) -> Option<Result<RecordView<'a>, RecordsError>> {
@@ -276,6 +299,16 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
+    /// The bytes and the number, for an owner that keeps them apart.
+    pub(crate) fn raw(&self) -> (&'a [u8], u32) {
+        (self.bytes, self.count)
+    }
+
+    /// The headers that [`Headers::raw`] gave the parts of.
+    pub(crate) fn from_raw(bytes: &'a [u8], count: u32) -> Self {
+        Self { bytes, count }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.count as usize
