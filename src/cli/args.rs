@@ -1,0 +1,253 @@
+//! What can be written on the command line. Text for people: it is what `--help` shows.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use super::format::{Format, parse_delimiter};
+
+/// Produce to Kafka, read from it, and share topics out to workers in units.
+#[derive(Debug, Parser)]
+#[command(name = "ottla", version, max_term_width = 100)]
+pub(super) struct Args {
+    /// Tell more on standard error: -v what is unusual, -vv every step
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Create, list and delete topics
+    Topics(TopicsArgs),
+    /// Send each line of files or of standard input as a record
+    Send(SendArgs),
+    /// Read records: partitions directly, or with -g as workers of a group
+    Consume(ConsumeArgs),
+    /// Show what the work queue of a group holds
+    WorkQueue(WorkQueueArgs),
+    /// Run the main job on real input and check that every record arrived
+    Demo(DemoArgs),
+}
+
+/// Where Kafka is, for every command.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct ClusterArgs {
+    /// Brokers to begin with; the others are learnt from them
+    #[arg(short = 'b', long = "bootstrap", value_name = "HOST:PORT,...")]
+    pub(super) bootstrap: String,
+    /// A property by its Java name, as linger.ms=20; may be repeated
+    #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = name_value)]
+    pub(super) properties: Vec<(String, String)>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct TopicsArgs {
+    #[command(subcommand)]
+    pub(super) action: TopicsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TopicsAction {
+    /// Create topics and wait until they can be used
+    Create {
+        #[command(flatten)]
+        cluster: ClusterArgs,
+        /// The topic; may be repeated
+        #[arg(short = 't', long = "topic", required = true, value_name = "TOPIC")]
+        topics: Vec<String>,
+        /// Partitions; left out: the broker's default
+        #[arg(long, value_name = "N")]
+        partitions: Option<i32>,
+        /// Replicas of each partition; left out: the broker's default
+        #[arg(long, value_name = "N")]
+        replication: Option<i16>,
+        /// A setting of the topic, as cleanup.policy=compact; may be repeated
+        #[arg(long = "config", value_name = "NAME=VALUE", value_parser = name_value)]
+        config: Vec<(String, String)>,
+        /// Count a topic that exists already as created
+        #[arg(long)]
+        if_not_exists: bool,
+    },
+    /// List topics with their partitions and replicas, one a line
+    List {
+        #[command(flatten)]
+        cluster: ClusterArgs,
+        /// Kafka's own topics too
+        #[arg(long)]
+        internal: bool,
+    },
+    /// Delete topics
+    Delete {
+        #[command(flatten)]
+        cluster: ClusterArgs,
+        /// The topic; may be repeated
+        #[arg(short = 't', long = "topic", required = true, value_name = "TOPIC")]
+        topics: Vec<String>,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A record is a line without its line feed; a carriage return before it stays. The last line needs no \
+line feed; an empty line is a record with an empty value. With -K the key is what stands before the \
+first separator; a line without the separator has no key.
+
+Binary values with line feeds in them cannot be sent this way.")]
+pub(super) struct SendArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// The topic
+    #[arg(short = 't', long)]
+    pub(super) topic: String,
+    /// Split each line into key and value at this separator; \t, \xNN and several bytes will do
+    #[arg(short = 'K', long, value_name = "SEP", value_parser = delimiter)]
+    pub(super) key_separator: Option<Delimiter>,
+    /// Codec: none, gzip, snappy, lz4 or zstd
+    #[arg(short = 'z', long, value_name = "CODEC")]
+    pub(super) compression: Option<String>,
+    /// The partition, instead of the one the key asks for
+    #[arg(short = 'p', long)]
+    pub(super) partition: Option<i32>,
+    /// Files to read; none, or -, is standard input
+    #[arg(value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// Bytes that stand between two fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Delimiter(pub(super) Vec<u8>);
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+FORMAT is that of kcat: %t topic, %p partition, %o offset, %k key, %s value, %K and %S their lengths \
+(-1 for null), %T timestamp in ms, %h headers, %% a percent sign, and \\n \\r \\t \\\\ \\0 \\xNN. The \
+default is the value and a line feed. Values are written byte for byte: records with line feeds in \
+them are told apart by length, as with '%K %S %k%s'.
+
+With -g the command is a worker process of that group: records are read in units that an organiser \
+puts on a list in Redis. A unit is acknowledged once its records are flushed to standard output, or \
+once CMD, which gets them on its standard input, has ended with code 0. CMD runs in a shell with \
+OTTLA_UNIT, OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_START, OTTLA_END and OTTLA_ATTEMPT set.
+
+Ends with code 141 when the reader of standard output goes away.")]
+pub(super) struct ConsumeArgs {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// The topic; with -g it may be repeated
+    #[arg(short = 't', long = "topic", required = true, value_name = "TOPIC")]
+    pub(super) topics: Vec<String>,
+    /// Read this partition alone; may be repeated
+    #[arg(short = 'p', long = "partition", value_name = "N", conflicts_with = "group")]
+    pub(super) partitions: Vec<i32>,
+    /// Where to start: earliest, latest, an offset, -N for the last N of each partition, or @MS for
+    /// a time in ms since 1970
+    #[arg(short = 'o', long, default_value = "earliest", conflicts_with = "group",
+          allow_hyphen_values = true)]
+    pub(super) offset: String,
+    /// Stop at the end that each partition had at the start
+    #[arg(short = 'e', long, conflicts_with = "group")]
+    pub(super) exit_at_end: bool,
+    /// Stop after this many records
+    #[arg(short = 'c', long, value_name = "N", conflicts_with = "group")]
+    pub(super) count: Option<u64>,
+    /// How a record is written
+    #[arg(short = 'f', long, value_name = "FORMAT")]
+    pub(super) format: Option<Format>,
+    /// Work as part of this group
+    #[arg(short = 'g', long, value_name = "GROUP", requires = "redis")]
+    pub(super) group: Option<String>,
+    /// Where the group's queue is
+    #[arg(long, value_name = "URL", requires = "group")]
+    pub(super) redis: Option<String>,
+    /// Worker threads
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "group")]
+    pub(super) workers: u32,
+    /// Most offsets of one unit
+    #[arg(long, value_name = "N", requires = "group")]
+    pub(super) unit_size: Option<u32>,
+    /// End when everything that was produced before the start is finished, by whichever worker
+    #[arg(long, requires = "group")]
+    pub(super) drain: bool,
+    /// Give each unit's records to this shell command's standard input
+    #[arg(long, value_name = "CMD", requires = "group")]
+    pub(super) exec: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct WorkQueueArgs {
+    /// The group
+    #[arg(short = 'g', long)]
+    pub(super) group: String,
+    /// Where the group's queue is
+    #[arg(long, value_name = "URL")]
+    pub(super) redis: String,
+    /// Brokers, to show the lag against the ends of the partitions; left out: against what is
+    /// planned
+    #[arg(short = 'b', long = "bootstrap", value_name = "HOST:PORT,...")]
+    pub(super) bootstrap: Option<String>,
+    /// One JSON object instead of tables
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct DemoArgs {
+    /// Brokers to use; left out: three throw-away ones are started
+    #[arg(short = 'b', long = "bootstrap", value_name = "HOST:PORT,...", requires = "redis")]
+    pub(super) bootstrap: Option<String>,
+    /// Redis to use; left out: a throw-away one is started
+    #[arg(long, value_name = "URL", requires = "bootstrap")]
+    pub(super) redis: Option<String>,
+    /// Send at most this many lines
+    #[arg(long, value_name = "N")]
+    pub(super) lines: Option<u64>,
+    /// Worker threads
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(super) workers: u32,
+    /// Most offsets of one unit
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    pub(super) unit_size: u32,
+}
+
+fn name_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("expected is NAME=VALUE".to_owned()),
+    }
+}
+
+fn delimiter(text: &str) -> Result<Delimiter, String> {
+    let bytes = parse_delimiter(text).map_err(|error| error.to_string())?;
+    if bytes.is_empty() {
+        return Err("a separator needs at least one byte".to_owned());
+    }
+    Ok(Delimiter(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn work_units_need_group_and_redis_together() {
+        let parse = |line: &str| Args::try_parse_from(line.split_whitespace());
+        assert!(parse("ottla consume -b h:1 -t a -g g").is_err());
+        assert!(parse("ottla consume -b h:1 -t a --redis redis://h").is_err());
+        assert!(parse("ottla consume -b h:1 -t a -g g --redis redis://h --workers 4 --drain").is_ok());
+        assert!(parse("ottla consume -b h:1 -t a -g g --redis redis://h -e").is_err());
+        assert!(parse("ottla consume -b h:1 -t a -o -10 -e").is_ok());
+        assert!(parse("ottla send -b h:1 -t a -K").is_err());
+        assert!(parse("ottla send -b h:1 -t a -X linger.ms").is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! `ottla consume` without a group: partitions are read directly.
+//!
+//! ```text
+//!   readers, one per partition ──▶ queue ──▶ threads ottla-read-N: one batch of the first reader,
+//!             ▲                                render, write, flush; back to the end
+//!             └───────────────────────────────────┘
+//! ```
+//!
+//! A reader is with one thread at a time, so a partition's records come in order; between
+//! partitions there is none. A batch is written as one piece.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use parking_lot::Mutex;
+
+use super::args::ConsumeArgs;
+use super::format::{Fields, Format};
+use super::output::Output;
+use super::report::{self, Failures};
+use super::signals::Ending;
+use super::{End, topics, workers};
+use crate::client::Client;
+use crate::clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fetch::{At, FetchedBatch, Missing, RangeReader};
+use crate::protocol::records::RecordView;
+use crate::threads;
+
+/// Most threads that read; more partitions take turns.
+const THREADS_MAX: usize = 16;
+/// How long a partition is waited for when others wait for their turn.
+const TURN: Duration = Duration::from_millis(10);
+/// How long a partition is waited for when every partition has a thread.
+const ALONE: Duration = Duration::from_millis(500);
+/// How long a partition that failed is left alone.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: ConsumeArgs) -> Result<End> {
+    if args.group.is_some() {
+        return workers::run(args);
+    }
+    let ending = Ending::watch()?;
+    let client = topics::client(&args.cluster)?;
+    let [topic] = args.topics.as_slice() else {
+        let message = "without -g one topic is read at a time";
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    };
+    let started = clock::now();
+    let plan = plan(&client, topic, &args)?;
+    let partitions = plan.len();
+    let shared = Arc::new(Shared {
+        output: Output::default(),
+        format: args.format.clone().unwrap_or_else(Format::value_line),
+        ending: ending.clone(),
+        left: AtomicI64::new(args.count.map_or(i64::MAX, |count| count as i64)),
+        records: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        failures: Mutex::default(),
+        open: AtomicU64::new(partitions as u64),
+    });
+    let (queue, next) = crossbeam_channel::unbounded();
+    for (partition, range) in plan {
+        let reader = client.read(topic, partition, range)?.on_missing(Missing::Skip);
+        queue.send(reader).expect("the receiving end is here");
+    }
+    let threads = partitions.clamp(1, THREADS_MAX);
+    let wait = if partitions > threads { TURN } else { ALONE };
+    if partitions == 0 || args.count == Some(0) {
+        ending.finish();
+    }
+    let readers = (1..=threads)
+        .map(|number| {
+            let (shared, queue, next) = (Arc::clone(&shared), queue.clone(), next.clone());
+            threads::spawn(&format!("ottla-read-{number}"), move || {
+                shared.read(&queue, &next, wait);
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    for reader in readers {
+        reader.join();
+    }
+    let failed = shared.failures.lock().count;
+    report::line(&format!(
+        "read {} of {partitions} partitions, {failed} failed, {} in {}{}",
+        report::records(shared.records.load(Ordering::SeqCst)),
+        report::megabytes(shared.bytes.load(Ordering::SeqCst)),
+        report::seconds(clock::now() - started),
+        if ending.is_interrupted() { ", interrupted" } else { "" },
+    ));
+    if shared.output.is_closed() {
+        return Ok(End::OutputClosed);
+    }
+    Ok(if failed == 0 { End::Complete } else { End::Incomplete })
+}
+
+struct Shared {
+    output: Output,
+    format: Format,
+    ending: Ending,
+    /// Records that may still be written.
+    left: AtomicI64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    failures: Mutex<Failures>,
+    /// Partitions that are not finished.
+    open: AtomicU64,
+}
+
+impl Shared {
+    /// A reading thread.
+    fn read(&self, queue: &Sender<RangeReader>, next: &Receiver<RangeReader>, wait: Duration) {
+        while !self.ending.is_finished() {
+            let Ok(mut reader) = next.recv_timeout(wait) else { continue };
+            match self.step(&mut reader, wait) {
+                Ok(()) if reader.is_finished() => self.close_one(),
+                Ok(()) => {
+                    queue.send(reader).expect("the receiving end is with the threads");
+                }
+                Err(error) if self.output.is_closed() || error.kind() == ErrorKind::Closed => {
+                    self.ending.finish();
+                }
+                Err(error) if error.is_retriable() => {
+                    report::line(&format!("ottla: {error}; trying again"));
+                    self.ending.wait(AFTER_FAILURE);
+                    queue.send(reader).expect("the receiving end is with the threads");
+                }
+                Err(error) => {
+                    self.failures.lock().add(&error.to_string());
+                    self.close_one();
+                }
+            }
+        }
+    }
+
+    fn close_one(&self) {
+        if self.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.ending.finish();
+        }
+    }
+
+    /// One batch of one partition.
+    fn step(&self, reader: &mut RangeReader, wait: Duration) -> Result<()> {
+        let batch = reader.next_batch(wait);
+        for gone in reader.take_skipped() {
+            report::line(&format!(
+                "ottla: offsets {} to {} are no longer in the log",
+                gone.start,
+                gone.end - 1
+            ));
+        }
+        let Some(batch) = batch? else { return Ok(()) };
+        let mut piece = Vec::new();
+        let mut count = 0;
+        let mut full = false;
+        for record in &batch {
+            let record = record?;
+            if self.left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+                full = true;
+                break;
+            }
+            self.format.render(&Shown { batch: &batch, record: &record }, &mut piece);
+            count += 1;
+        }
+        self.output.write(&piece)?;
+        self.records.fetch_add(count, Ordering::SeqCst);
+        self.bytes.fetch_add(piece.len() as u64, Ordering::SeqCst);
+        if full || self.left.load(Ordering::SeqCst) <= 0 {
+            self.ending.finish();
+        }
+        Ok(())
+    }
+}
+
+/// A record of a batch, for a format.
+pub(super) struct Shown<'a> {
+    pub(super) batch: &'a FetchedBatch,
+    pub(super) record: &'a RecordView<'a>,
+}
+
+impl Fields for Shown<'_> {
+    fn topic(&self) -> &str {
+        self.batch.topic()
+    }
+
+    fn partition(&self) -> i32 {
+        self.batch.partition()
+    }
+
+    fn offset(&self) -> i64 {
+        self.record.offset
+    }
+
+    fn timestamp_ms(&self) -> i64 {
+        self.record.timestamp_ms
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.record.key
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.record.value
+    }
+
+    fn headers(&self, each: &mut dyn FnMut(&str, Option<&[u8]>)) {
+        for header in &self.record.headers {
+            each(&header.key(), header.value);
+        }
+    }
+}
+
+/// Where to start in each partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    At(At),
+    Offset(i64),
+    Last(i64),
+}
+
+/// Reads the text of `-o`.
+fn start_of(text: &str) -> Result<Start> {
+    let number = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
+    let start = match text {
+        "earliest" | "beginning" => Some(Start::At(At::Earliest)),
+        "latest" | "end" => Some(Start::At(At::Latest)),
+        _ => match (text.strip_prefix('-'), text.strip_prefix('@')) {
+            (Some(last), _) => number(last).map(Start::Last),
+            (_, Some(time)) => number(time).map(|ms| Start::At(At::Time(ms))),
+            _ => number(text).map(Start::Offset),
+        },
+    };
+    start.ok_or_else(|| {
+        let message =
+            format!("-o {text}: expected is earliest, latest, an offset, -N, or @MS for a time");
+        Error::new(ErrorKind::InvalidInput, message)
+    })
+}
+
+/// The range to read of each partition. The ends are those of this moment, so that `-e` ends even
+/// while others write.
+fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Vec<(i32, Range<i64>)>> {
+    let start = start_of(&args.offset)?;
+    let look_up = |at| -> Result<Vec<(i32, Option<i64>)>> {
+        let found = client.offsets(topic, at)?;
+        found.into_iter().map(|found| found.map(|o| (o.partition, o.offset))).collect()
+    };
+    let ends = look_up(At::Latest)?;
+    let firsts = look_up(At::Earliest)?;
+    let wanted = match start {
+        Start::At(at @ At::Time(_)) => Some(look_up(at)?),
+        _ => None,
+    };
+    for partition in &args.partitions {
+        if !ends.iter().any(|(known, _)| known == partition) {
+            let error = Error::new(ErrorKind::UnknownTopic, "there is no such partition");
+            return Err(error.with_partition(topic, *partition));
+        }
+    }
+    let mut plan = Vec::new();
+    for (index, (partition, end)) in ends.iter().enumerate() {
+        if !args.partitions.is_empty() && !args.partitions.contains(partition) {
+            continue;
+        }
+        let end = end.unwrap_or(0);
+        let first = firsts.get(index).and_then(|(_, first)| *first).unwrap_or(0);
+        let begin = match start {
+            Start::At(At::Earliest) => first,
+            Start::At(At::Latest) => end,
+            Start::At(At::Time(_)) => {
+                wanted.as_ref().and_then(|w| w.get(index)).and_then(|(_, at)| *at).unwrap_or(end)
+            }
+            Start::Offset(offset) => offset,
+            Start::Last(count) => end.saturating_sub(count).max(first),
+        };
+        let stop = if args.exit_at_end { end } else { i64::MAX };
+        if begin < stop {
+            plan.push((*partition, begin..stop));
+        }
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_are_read_or_refused() {
+        assert_eq!(start_of("earliest").expect("legal"), Start::At(At::Earliest));
+        assert_eq!(start_of("latest").expect("legal"), Start::At(At::Latest));
+        assert_eq!(start_of("17").expect("legal"), Start::Offset(17));
+        assert_eq!(start_of("-10").expect("legal"), Start::Last(10));
+        assert_eq!(start_of("@1700000000000").expect("legal"), Start::At(At::Time(1_700_000_000_000)));
+        for text in ["", "-", "@", "1x", "--1", "now"] {
+            assert!(start_of(text).is_err(), "{text}");
+        }
+    }
+}
