@@ -17,17 +17,19 @@
 //! - [`unit`]: identities, parsed strictly.
 //! - [`plan`]: pure functions that decide where a partition starts and how it is cut.
 //! - [`queue`]: the trait [`WorkQueue`] with every rule written down, and its values.
-//! - [`life`]: the life cycle as a pure state machine of (state, operation, now).
+//! - `life`: the life cycle as a pure state machine of (state, operation, now).
 //! - [`memory`]: that state machine behind a mutex: a queue for one process.
-//! - [`redis`]: the same rules as Lua scripts: a queue for many machines.
 //!
 //! The invariant of all of it, per partition: `[low, planned)` is tiled exactly by outstanding
 //! units and done ranges. Nothing is skipped without a record of what and why.
 
+mod life;
+pub mod memory;
 pub mod plan;
 pub mod queue;
 pub mod snapshot;
 pub mod unit;
 
+pub use memory::MemoryQueue;
 pub use queue::WorkQueue;
 pub use unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};

@@ -416,8 +416,7 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
     /// `Stale` if the queue holds the partition.
     fn init(&self, me: LeaderId, init: &Init) -> Result<Answer<PartitionState>>;
 
-    /// Notes that `low` was committed to Kafka for the first time. `Stale` if `low` is another by now, or it
-    /// was noted before.
+    /// Notes that `low` was committed to Kafka for the first time. `Stale` if `low` is another by now.
     ///
     /// Why it gates planning: with `auto.offset.reset` at the latest offset, a queue that is lost before the first
     /// commit would start anew at a later offset and skip what lies between.
@@ -497,6 +496,7 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
         &self,
         unit: &UnitId,
         token: LeaseToken,
+        worker: &WorkerId,
         progress: &Progress,
         outcome: &Outcome,
     ) -> Result<Finished>;
