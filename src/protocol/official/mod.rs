@@ -1,10 +1,12 @@
-//! The declarations beside Kafka's own: its schemas (`schemas`) and its Java classes (`oracle`).
+//! The declarations beside Kafka's own: its schemas (`schemas`) and its Java classes (`oracle`,
+//! `records`).
 //!
 //! Both come out of the released jars, which `tests/oracle/prepare.sh` brings; a test whose jar is
 //! missing fails. Two releases are needed: Kafka 4 dropped old versions, the last of Kafka 3 has
 //! them.
 
 mod oracle;
+mod records;
 mod schemas;
 
 use std::path::PathBuf;
