@@ -15,7 +15,7 @@ RUSTFLAGS="--cfg fuzzing" "${cargo[@]}" run --quiet --example seeds "$seeds"
 for target in $(targets "$@"); do
     mkdir -p "corpus/$target" "found/$target" "$seeds/$target" "$seeds/kept/$target"
     "${cargo[@]}" fuzz run "$target" "$seeds/kept/$target" "corpus/$target" "found/$target" \
-        "$seeds/$target" -- -merge=1 -max_len="$INPUT_BYTES_MAX" >"$seeds/log" 2>&1 || {
+        "$seeds/$target" -- -set_cover_merge=1 -max_len="$INPUT_BYTES_MAX" >"$seeds/log" 2>&1 || {
         tail -n 40 "$seeds/log"
         exit 1
     }

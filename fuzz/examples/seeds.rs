@@ -8,9 +8,15 @@
 #[cfg(fuzzing)]
 fn main() -> std::io::Result<()> {
     use ottla::protocol::generate::seed_messages;
+    use ottla::protocol::records::{
+        BATCH_HEAD_BYTES, BatchBuilder, Compression, Compressor, Header,
+    };
     use ottla::protocol::{ApiKey, RequestHeader, ResponseHeader, TaggedFields, Writer};
     use std::path::Path;
 
+    const MAGIC_1: &[u8] = b"\0\0\0\0\0\0\0\0\0\0\0\x1b\x94\x2d\xa3\x41\x01\0\0\0\0\0\0\0\x03\xe8\xff\xff\xff\xff\0\0\0\x05hello";
+    const MAGIC_0: &[u8] =
+        b"\0\0\0\0\0\0\0\x05\0\0\0\x10\x1f\xec\xd7\x0a\0\0\0\0\0\x01k\0\0\0\x01v";
     /// Seeds per message and version.
     const SEEDS: u64 = 3;
 
@@ -37,10 +43,36 @@ fn main() -> std::io::Result<()> {
     }
     result?;
 
+    for codec in Compression::ALL {
+        let mut builder = BatchBuilder::new(Vec::new());
+        let headers =
+            [Header { key: "name", value: Some(b"value") }, Header { key: "", value: None }];
+        for count in 1..=20 {
+            let value = [b'v'; 40];
+            builder
+                .append(1_700_000_000_000 + count, Some(b"key"), Some(&value), &headers)
+                .expect("legal");
+            builder.append(1_700_000_000_000, None, None, &[]).expect("legal");
+        }
+        let count = builder.record_count() as u16;
+        let batch = builder.finish(codec, None, &mut Compressor::new()).expect("compressed");
+        write("record_set", codec.to_string(), &batch)?;
+        if codec != Compression::None {
+            let mut bytes = count.to_be_bytes().to_vec();
+            bytes.extend_from_slice(batch.get(BATCH_HEAD_BYTES..).expect("a whole head"));
+            write(&codec.to_string(), "batch".to_owned(), &bytes)?;
+        }
+    }
+    // Entries of magic 1 and 0.
+    write("record_set", "magic-1".to_owned(), MAGIC_1)?;
+    write("record_set", "magic-0".to_owned(), MAGIC_0)?;
     for (index, text) in
         ["kafka-1.example:9092", "[::1]:9092,127.0.0.1:1, host:65535"].iter().enumerate()
     {
         write("address", index.to_string(), text.as_bytes())?;
+    }
+    for (index, text) in ["orders/7/100-5100", "orders/7", "worker-1"].iter().enumerate() {
+        write("unit_id", index.to_string(), text.as_bytes())?;
     }
     for version in [0, 12] {
         let api = ApiKey::METADATA;

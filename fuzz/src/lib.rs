@@ -13,9 +13,14 @@ use ottla::protocol::messages::{
     FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
     OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
 };
+use ottla::protocol::records::{
+    BATCH_HEAD_BYTES, BatchBuilder, Compression, Compressor, Decompressor, Header, RecordBatch,
+    RecordBatches, RecordView, Records,
+};
 use ottla::protocol::{
     ApiKey, Bytes, Decoded, Message, Reader, Request, RequestHeader, ResponseHeader, Writer,
 };
+use ottla::work::{TopicPartition, UnitId, WorkerId};
 
 /// A target: its name, which is also that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -28,7 +33,7 @@ macro_rules! targets {
         $(
             $(#[$doc])*
             pub fn $name(data: &[u8]) {
-                $decode(data);
+                ($decode)(data);
             }
         )+
     };
@@ -61,8 +66,20 @@ targets! {
     request_header: read_request_header;
     /// The header of any response.
     response_header: read_response_header;
+    /// A record set of any formats.
+    record_set: read_record_set;
+    /// A record batch whose records are gzip data.
+    gzip: |data| read_compressed(Compression::Gzip, data);
+    /// A record batch whose records are snappy data.
+    snappy: |data| read_compressed(Compression::Snappy, data);
+    /// A record batch whose records are an LZ4 frame.
+    lz4: |data| read_compressed(Compression::Lz4, data);
+    /// A record batch whose records are zstd data.
+    zstd: |data| read_compressed(Compression::Zstd, data);
     /// A broker's address, and a list of them.
     address: read_address;
+    /// Identities in the work queue: units, partitions, workers.
+    unit_id: read_unit_id;
 }
 
 /// The first byte that makes [`api`] read the rest as this message: the seeds begin with it.
@@ -141,6 +158,77 @@ fn header<H: PartialEq + Debug>(
     assert_eq!(reader.remaining(), 0);
 }
 
+/// What a batch may have when decompressed.
+const DECOMPRESSED_BYTES_MAX: usize = 1 << 20;
+
+/// Checksums are not checked: hardly any input would get further.
+fn read_record_set(data: &[u8]) {
+    let mut decompressor = Decompressor::with_limit(DECOMPRESSED_BYTES_MAX);
+    let mut batches = RecordBatches::new(Bytes::from(data)).without_crc_check();
+    for batch in &mut batches {
+        let Ok(batch) = batch else { continue };
+        let _ = batch.control_kind(&mut decompressor);
+        if let Ok(records) = batch.records(&mut decompressor) {
+            assert!(records.bytes().len() <= data.len().max(DECOMPRESSED_BYTES_MAX));
+            read_records(&batch, &records);
+        }
+    }
+    if let Some(incomplete) = batches.incomplete() {
+        assert!(incomplete.present < incomplete.needed);
+    }
+}
+
+fn read_records(batch: &RecordBatch, records: &Records) {
+    let mut last = None;
+    for record in records.iter().map_while(Result::ok) {
+        assert!(last.is_none_or(|last| last < record.offset), "offsets ascend");
+        assert!(record.offset <= batch.last_offset());
+        last = Some(record.offset);
+        survives_writing(&record);
+    }
+}
+
+/// A record that was read can be written and is the same when read again.
+fn survives_writing(record: &RecordView<'_>) {
+    let mut headers = Vec::new();
+    for header in record.headers {
+        let Ok(key) = std::str::from_utf8(header.key_bytes) else { return };
+        headers.push(Header { key, value: header.value });
+    }
+    let mut builder = BatchBuilder::new(Vec::new());
+    builder
+        .append(record.timestamp_ms, record.key, record.value, &headers)
+        .expect("what was read can be written");
+    let batch = builder
+        .finish(Compression::None, None, &mut Compressor::new())
+        .expect("nothing to compress");
+    let mut batches = RecordBatches::new(Bytes::from(batch));
+    let batch = batches.next().expect("one batch").expect("a good one");
+    let records = batch.records(&mut Decompressor::new()).expect("good records");
+    let again = records.iter().next().expect("one record").expect("a good one");
+    assert_eq!(again.timestamp_ms, record.timestamp_ms);
+    assert_eq!((again.key, again.value), (record.key, record.value));
+    assert!(again.headers.iter().eq(record.headers.iter()));
+}
+
+/// Bytes of the number of records, which the seeds of [`read_compressed`] begin with.
+const COUNT_BYTES: usize = 2;
+
+/// The first two bytes are the number of records, the rest is what the codec is to decompress.
+fn read_compressed(codec: Compression, data: &[u8]) {
+    let Some((count, data)) = data.split_first_chunk::<COUNT_BYTES>() else { return };
+    let count = i32::from(u16::from_be_bytes(*count));
+    let mut batch = vec![0; BATCH_HEAD_BYTES];
+    let length = BATCH_HEAD_BYTES - 12 + data.len();
+    batch[8..12].copy_from_slice(&(length as i32).to_be_bytes());
+    batch[16] = 2;
+    batch[22] = codec.id();
+    batch[23..27].copy_from_slice(&(count - 1).max(0).to_be_bytes());
+    batch[57..61].copy_from_slice(&count.to_be_bytes());
+    batch.extend_from_slice(data);
+    read_record_set(&batch);
+}
+
 fn read_address(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(address) = text.parse::<Address>() {
@@ -149,5 +237,23 @@ fn read_address(data: &[u8]) {
     if let Ok(addresses) = Address::parse_list(text) {
         let list: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         assert_eq!(Address::parse_list(&list.join(",")).ok(), Some(addresses));
+    }
+}
+
+/// An identity has one spelling only: the queue removes entries by their text.
+fn read_unit_id(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(unit) = text.parse::<UnitId>() {
+        assert_eq!(unit.to_string(), text);
+        assert!(unit.len() > 0);
+        let partition = unit.topic_partition();
+        assert_eq!(partition.to_string().parse().as_ref(), Ok(partition));
+        assert_eq!(partition.unit(unit.start(), unit.end()).as_ref(), Ok(&unit));
+    }
+    if let Ok(partition) = text.parse::<TopicPartition>() {
+        assert_eq!(partition.to_string(), text);
+    }
+    if let Ok(worker) = text.parse::<WorkerId>() {
+        assert_eq!(worker.to_string(), text);
     }
 }
