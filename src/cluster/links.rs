@@ -125,19 +125,17 @@ impl Links {
     /// `Config` when neither a broker nor a bootstrap address is known.
     pub(crate) fn any(&self, metadata: &Metadata, bootstrap_first: bool) -> Result<Endpoint> {
         let brokers: Vec<Endpoint> = metadata.brokers().map(endpoint_of).collect();
-        let addresses: Vec<Address> = brokers.iter().map(|known| known.address.clone()).collect();
+        let now = clock::now();
         let books = &mut *self.books.lock();
+        let mut addresses: Vec<Address> =
+            brokers.iter().map(|known| known.address.clone()).collect();
+        if addresses.iter().any(|address| books.throttles.until(address, now).is_none()) {
+            addresses.retain(|address| books.throttles.until(address, now).is_none());
+        }
         let favourite = books.favourite.as_ref();
         let chosen = books
             .blacklist
-            .choose(
-                &addresses,
-                &self.bootstrap,
-                favourite,
-                bootstrap_first,
-                clock::now(),
-                &mut books.rng,
-            )
+            .choose(&addresses, &self.bootstrap, favourite, bootstrap_first, now, &mut books.rng)
             .ok_or_else(|| Error::new(ErrorKind::Config, "there is no broker to ask"))?;
         let known = brokers.into_iter().find(|known| known.address == *chosen);
         Ok(known.unwrap_or_else(|| Endpoint { id: None, address: chosen.clone() }))
@@ -314,6 +312,10 @@ impl Links {
             return closed();
         }
         let error = error.with_broker(endpoint);
+        {
+            let favourite = &mut self.books.lock().favourite;
+            favourite.take_if(|address| *address == endpoint.address);
+        }
         let against_broker = match error.kind() {
             ErrorKind::Resolve
             | ErrorKind::Connect
@@ -327,9 +329,6 @@ impl Links {
                 let books = &mut *self.books.lock();
                 books.blacklist.failed(&endpoint.address, clock::now(), &mut books.rng);
                 books.causes.insert(endpoint.address.clone(), error.clone());
-                if books.favourite.as_ref() == Some(&endpoint.address) {
-                    books.favourite = None;
-                }
             }
             // What is idle is as dead as the one that failed: else each retry would meet the next.
             self.pool.close(endpoint);

@@ -76,6 +76,13 @@ struct Failure {
 }
 
 impl State {
+    fn name(&mut self, topic: &str) {
+        if !self.interest.contains(topic) {
+            self.interest.insert(Arc::from(topic));
+            self.urgent = true;
+        }
+    }
+
     fn is_pending(&self) -> bool {
         self.wanted > self.served.max(self.refused)
     }
@@ -127,10 +134,7 @@ impl Refresher {
     pub(crate) fn request(&self, topics: &[&str]) -> u64 {
         let mut state = self.state.lock();
         for topic in topics {
-            if !state.interest.contains(*topic) {
-                state.interest.insert(Arc::from(*topic));
-                state.urgent = true;
-            }
+            state.name(topic);
         }
         state.wanted += 1;
         let serial = state.wanted;
@@ -183,6 +187,11 @@ impl Refresher {
         self.changed.notify_all();
     }
 
+    /// Has the next request name `topic` too, whenever it comes.
+    pub(crate) fn name(&self, topic: &str) {
+        self.state.lock().name(topic);
+    }
+
     /// Names a topic no longer.
     pub(crate) fn forget(&self, topic: &str) {
         let mut state = self.state.lock();
@@ -231,7 +240,8 @@ impl Refresher {
 
     fn attempt(&self, work: &Work) -> Result<Answer<MetadataResponse>> {
         let endpoint = self.links.any(&work.metadata, work.bootstrap_first)?;
-        let deadline = Deadline::within(self.links.config().request_timeout);
+        // The exchange itself takes `request.timeout.ms`; the rest is for the broker's turn to come.
+        let deadline = Deadline::within(self.links.config().request_timeout * 2);
         self.links.exchange::<MetadataRequest, _>(
             &endpoint,
             MetadataRequest::VERSIONS,

@@ -159,7 +159,7 @@ impl Cluster {
                     return Ok(Arc::clone(found));
                 }
                 // Another caller may have given it up meanwhile.
-                self.request_topic(topic);
+                self.refresher.name(topic);
                 let code = metadata.failures.get(topic).copied();
                 let code = code.unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
                 Err(Error::from_code(code, None).with_topic(topic))

@@ -431,24 +431,53 @@ fn a_close_wakes_who_waits_and_refuses_the_rest() {
 
 #[test]
 fn a_broker_that_never_answers_costs_one_request_timeout() {
-    let kafka = FakeKafka::start(2);
-    let silent = Arc::new(AtomicUsize::new(0));
-    let chosen = Arc::clone(&silent);
+    let kafka = FakeKafka::start(3);
+    let hangs = Arc::new(AtomicUsize::new(0));
+    let silent = Arc::clone(&hangs);
     kafka.hook(move |broker, request, _| {
-        if request.header.api != ApiKey::METADATA {
-            return Hooked::Pass;
+        let api = request.header.api;
+        if api == ApiKey::METADATA && broker as usize == silent.load(Ordering::SeqCst) {
+            return Hooked::Done;
         }
-        // The first to be asked is the one that hangs.
-        let first = chosen.compare_exchange(0, broker as usize, Ordering::SeqCst, Ordering::SeqCst);
-        match first {
-            Ok(_) => Hooked::Done,
-            Err(hangs) if hangs == broker as usize => Hooked::Done,
-            Err(_) => Hooked::Pass,
-        }
+        Hooked::Pass
     });
     let client = kafka.builder().request_timeout(ms(200)).build().unwrap();
-    client.cluster().known(soon()).expect("the other broker");
-    let seen = kafka.seen(ApiKey::METADATA);
-    assert_eq!(seen.len(), 2, "{seen:?}");
-    assert_ne!(seen[0].broker, seen[1].broker);
+    client.cluster().known(soon()).expect("all answer");
+    for _ in 0..3 {
+        // The one that would be asked next, for it answered last, hangs from now on.
+        let asked = kafka.seen(ApiKey::METADATA);
+        let last = asked.last().expect("one was asked").broker;
+        hangs.store(last as usize, Ordering::SeqCst);
+        client.cluster().refresh_now(&[], soon()).expect("another broker");
+        let since = kafka.seen(ApiKey::METADATA).split_off(asked.len());
+        let brokers: Vec<i32> = since.iter().map(|seen| seen.broker).collect();
+        assert_eq!(brokers.len(), 2, "{brokers:?}");
+        assert_eq!(brokers[0], last);
+        assert_ne!(brokers[1], last);
+    }
+}
+
+#[test]
+fn a_throttled_broker_is_not_asked_while_others_can_be() {
+    let kafka = FakeKafka::start(2);
+    let throttles = AtomicUsize::new(0);
+    kafka.hook(move |broker, request, peer| {
+        if request.header.api != ApiKey::INIT_PRODUCER_ID {
+            return Hooked::Pass;
+        }
+        let first = throttles.fetch_add(1, Ordering::SeqCst) == 0;
+        let throttle_time_ms = if first { 3_600_000 } else { 0 };
+        let producer_id = i64::from(broker);
+        let answer = InitProducerIdResponse { throttle_time_ms, producer_id, ..Default::default() };
+        peer.answer(request, &answer);
+        Hooked::Done
+    });
+    let client = kafka.client();
+    client.brokers().expect("brokers");
+    let versions = InitProducerIdRequest::VERSIONS;
+    let request = InitProducerIdRequest::default();
+    let call = || client.cluster().call_any(&request, versions, soon()).expect("an answer");
+    let throttled = call().producer_id;
+    assert!((0..5).all(|_| call().producer_id != throttled));
+    client.refresh().expect("metadata from the other broker");
 }
