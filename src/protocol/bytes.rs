@@ -58,6 +58,17 @@ impl Bytes {
         Arc::try_unwrap(self.buffer).ok()
     }
 
+    /// The bytes as a vector: the buffer itself if this is all of it and nobody else holds a piece,
+    /// else a copy.
+    pub fn into_vec(self) -> Vec<u8> {
+        let Self { buffer, start, end } = self;
+        if start == 0 && end == buffer.len() {
+            Arc::unwrap_or_clone(buffer)
+        } else {
+            buffer.get(start..end).expect("checked when the piece was made").to_vec()
+        }
+    }
+
     /// How many bytes of memory the buffer behind this piece takes, shared or not.
     pub fn buffer_capacity(&self) -> usize {
         self.buffer.capacity()

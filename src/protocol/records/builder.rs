@@ -63,6 +63,12 @@ impl BatchBuilder {
         Self { buffer, record_count: 0, first_timestamp: none, max_timestamp: none }
     }
 
+    /// Makes room for `bytes` in all, head included, so that the buffer does not grow by itself
+    /// before that.
+    pub fn reserve_total(&mut self, bytes: usize) {
+        self.buffer.reserve_exact(bytes.saturating_sub(self.buffer.len()));
+    }
+
     /// Adds a record. Null and empty keys and values differ; a null value is a tombstone.
     ///
     /// # Errors
