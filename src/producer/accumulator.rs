@@ -1,0 +1,640 @@
+//! One partition of the producer: its open batch, the batches that wait, and their order.
+//!
+//! ```text
+//!   append --> open --(full, or no room)--> sealed --take--> on the wire --answer--> settled
+//!                                              retry <-----------'  (refused, may be tried again)
+//! ```
+//!
+//! One lock per partition. Callers hold it to encode one record; the writer to take one batch; the
+//! reader to bring one answer. Nothing under it waits, writes to a socket, compresses or runs user
+//! code; memory that is not free at once is waited for outside ([`Appended::NoMemory`]).
+//!
+//! Order is kept by these rules, all checked in [`State::look`]:
+//! - batches leave in the order in which they were opened, one per request;
+//! - while a batch waits for another attempt nothing else goes out, and it goes out only when
+//!   nothing of the partition is on the wire any more;
+//! - the first batch under an identity travels alone (see [`Sequences::is_known_to_broker`]);
+//! - batches are on the wire of one connection at a time: after a change of leader the new writer
+//!   starts when the old connection has given everything back;
+//! - after a hole in the sequences nothing goes out before [`Sequences::settle`] said how to go on.
+//!
+//! Taking a batch and numbering it is one step under the lock, and one thread takes and writes, so
+//! sequences reach the broker as they were assigned.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::batch::{Batch, Callback, Pending};
+use super::memory::Memory;
+use super::queue::ReadyQueue;
+use super::record::Record;
+use super::sequence::{Identity, Number, Sequences, Stamp, Verdict};
+use super::ticket::{BatchOutcome, Ticket, Unfinished};
+use crate::error::Error;
+use crate::protocol::{ErrorCode, Uuid};
+
+/// Sizes and times of the configuration that a partition needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes at which a batch is due.
+    pub(super) batch_size: usize,
+    /// Bytes up to which a batch may grow while its writer is busy.
+    pub(super) batch_max: usize,
+    /// How long a batch waits for company.
+    pub(super) linger: Duration,
+    /// How long a batch may take from its first record to its settlement.
+    pub(super) delivery_timeout: Duration,
+}
+
+/// What became of a record that was to be appended.
+#[derive(Debug)]
+pub(super) enum Appended {
+    /// It is in the open batch.
+    Done {
+        ticket: Ticket,
+        /// Set when somebody may have to be woken.
+        event: Option<Event>,
+        /// Whether it is time for the topic to go on to its next sticky partition.
+        move_on: bool,
+    },
+    /// These bytes have to be reserved first; come back with them as the grant.
+    NoMemory(usize),
+    /// The partition is gone.
+    Retired(Error),
+}
+
+/// What an append may have to wake the writer for.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) queue: Arc<ReadyQueue>,
+    /// A batch was opened that is due then.
+    pub(super) due: Option<Instant>,
+    /// So many bytes became ready.
+    pub(super) ready: usize,
+}
+
+/// A partition of a topic as the producer knows it.
+#[derive(Debug)]
+pub(super) struct Partition {
+    pub(super) topic: Arc<str>,
+    pub(super) topic_id: Uuid,
+    pub(super) index: i32,
+    limits: Limits,
+    this: Weak<Partition>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: Option<Batch>,
+    sealed: VecDeque<Batch>,
+    retry: VecDeque<Batch>,
+    sequences: Sequences,
+    on_wire: usize,
+    /// The connection and the request that took the last batch.
+    taken_by: (u64, u64),
+    opened_count: u64,
+    /// Bytes of records without a key since the topic's sticky partition moved here.
+    sticky_bytes: usize,
+    batch_max: usize,
+    not_before: Option<Instant>,
+    /// Failed attempts since the last success, for the back-off.
+    failures: u32,
+    /// Batches opened before this count do not wait for the linger.
+    urgent_below: u64,
+    queue: Arc<ReadyQueue>,
+    listed: bool,
+    blocked: bool,
+    retired: Option<Error>,
+}
+
+/// Who takes batches, for which request, and under which producer identity.
+#[derive(Debug)]
+pub(super) struct Taker<'a> {
+    pub(super) queue: &'a Arc<ReadyQueue>,
+    pub(super) connection: u64,
+    pub(super) request: u64,
+    /// `None` without idempotence.
+    pub(super) identity: IdentityState,
+    /// No batch waits for its linger: the producer is closing.
+    pub(super) hurry: bool,
+}
+
+/// Whether batches carry sequences, and under which identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdentityState {
+    /// Without idempotence.
+    Off,
+    /// The broker has not given one yet.
+    Awaited,
+    /// This one.
+    Known(Identity),
+}
+
+/// What a partition has for its writer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing; it was taken off the list.
+    Idle,
+    /// It belongs to another queue now.
+    Moved,
+    /// A batch of so many bytes; with `patient_until` it is full but may grow until then, if
+    /// the writer has reason to wait.
+    Ready { bytes: usize, patient_until: Option<Instant> },
+    /// Nothing before then.
+    Later(Instant),
+    /// Nothing before an answer or an identity comes, which rings.
+    Blocked,
+    /// It needs a newer identity than this one.
+    NeedsEpoch(Identity),
+}
+
+impl Partition {
+    /// A partition without records, read by `queue`.
+    pub(super) fn new(
+        topic: Arc<str>,
+        topic_id: Uuid,
+        index: i32,
+        limits: Limits,
+        queue: Arc<ReadyQueue>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            topic,
+            topic_id,
+            index,
+            limits,
+            this: Weak::clone(this),
+            state: Mutex::new(State {
+                open: None,
+                sealed: VecDeque::new(),
+                retry: VecDeque::new(),
+                sequences: Sequences::new(),
+                on_wire: 0,
+                taken_by: (0, 0),
+                opened_count: 0,
+                sticky_bytes: 0,
+                batch_max: limits.batch_max,
+                not_before: None,
+                failures: 0,
+                urgent_below: 0,
+                queue,
+                listed: false,
+                blocked: false,
+                retired: None,
+            }),
+        })
+    }
+
+    fn shared(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a partition is used through its Arc")
+    }
+
+    /// Encodes a record into the open batch. `grant` is memory that the caller reserved; what is
+    /// used of it is taken off.
+    ///
+    /// `size_max` is the most bytes that the record can take.
+    #[inline]
+    pub(super) fn append(
+        &self,
+        record: &Record<'_>,
+        timestamp_ms: i64,
+        size_max: usize,
+        callback: &mut Option<Callback>,
+        memory: &Memory,
+        unfinished: &Unfinished,
+        grant: &mut usize,
+        now: impl FnOnce() -> Instant,
+    ) -> Appended {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if let Some(error) = &state.retired {
+            return Appended::Retired(error.clone());
+        }
+        let mut event = None;
+        if !state.has_room(size_max) {
+            match self.make_room(state, size_max, memory, unfinished, grant, now) {
+                Ok(new) => event = new,
+                Err(bytes) => return Appended::NoMemory(bytes),
+            }
+        }
+        let batch_size = self.limits.batch_size;
+        let batch = state.open.as_mut().expect("room was made in an open batch");
+        let before = batch.len();
+        let index = batch.records;
+        let builder = batch.builder().expect("the open batch is not encoded");
+        let appended = builder.append(timestamp_ms, record.key, record.value, &record.headers);
+        appended.expect("a batch is bounded by max.request.size, which is far below 2 GiB");
+        let after = builder.len();
+        batch.records += 1;
+        if let Some(callback) = callback.take() {
+            batch.callbacks.push(Pending { index, timestamp_ms, callback });
+        }
+        let ticket = Ticket { outcome: Arc::clone(&batch.outcome), index, timestamp_ms };
+        if after >= batch_size && (before < batch_size || index == 0) {
+            let queue = &state.queue;
+            event
+                .get_or_insert_with(|| Event { queue: Arc::clone(queue), due: None, ready: 0 })
+                .ready += after;
+        }
+        state.sticky_bytes += after - before;
+        let move_on = state.sticky_bytes >= batch_size
+            && (after >= batch_size || state.sticky_bytes >= 2 * batch_size);
+        if move_on {
+            state.sticky_bytes = 0;
+        }
+        Appended::Done { ticket, event, move_on }
+    }
+
+    /// Grows the open batch or opens one; the event of an opened batch, or the bytes missing.
+    #[cold]
+    fn make_room(
+        &self,
+        state: &mut State,
+        size_max: usize,
+        memory: &Memory,
+        unfinished: &Unfinished,
+        grant: &mut usize,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<Option<Event>, usize> {
+        let batch_max = state.batch_max;
+        if let Some(batch) = &mut state.open {
+            let wanted = batch.len() + size_max;
+            if wanted <= batch_max {
+                let capacity = (batch.reserved * 2).min(batch_max).max(wanted);
+                let more = capacity - batch.reserved;
+                if !take(more, memory, grant) {
+                    return Err(more);
+                }
+                batch.reserved = capacity;
+                let builder = batch.builder().expect("the open batch is not encoded");
+                builder.reserve_total(capacity);
+                return Ok(None);
+            }
+        }
+        let wanted = (super::batch::HEAD_BYTES + size_max).max(self.limits.batch_size);
+        let pooled = memory.pooled(wanted, (*grant).max(2 * batch_max.max(wanted)));
+        let capacity = pooled.as_ref().map_or(wanted, Vec::capacity);
+        if !take(capacity, memory, grant) {
+            if let Some(buffer) = pooled {
+                memory.recycle(buffer);
+            }
+            return Err(wanted);
+        }
+        let buffer = pooled.unwrap_or_else(|| Vec::with_capacity(wanted));
+        let mut ready = 0;
+        if let Some(full) = state.open.take() {
+            if full.len() < self.limits.batch_size {
+                // Not announced yet: it is due because the next record has no room.
+                ready = full.len();
+            }
+            state.sealed.push_back(full);
+        }
+        let opened = now();
+        let outcome = Arc::new(BatchOutcome::new(self.index, Weak::clone(&self.this)));
+        let number = Number { batch: state.opened_count, record: 0 };
+        state.opened_count += 1;
+        unfinished.add(&outcome);
+        state.open = Some(Batch::open(number, outcome, buffer, capacity, opened));
+        state.list(self);
+        Ok(Some(Event {
+            queue: Arc::clone(&state.queue),
+            due: Some(opened + self.limits.linger),
+            ready,
+        }))
+    }
+
+    /// What there is for `taker` at `now`. Batches that ran out of time are put on `expired`.
+    pub(super) fn look(&self, taker: &Taker<'_>, now: Instant, expired: &mut Vec<Batch>) -> Look {
+        let mut state = self.state.lock();
+        if !Arc::ptr_eq(&state.queue, taker.queue) {
+            return Look::Moved;
+        }
+        state.expire(now, self.limits.delivery_timeout, expired);
+        let look = state.look(&self.limits, taker, now);
+        state.blocked = look == Look::Blocked;
+        if look == Look::Idle {
+            state.listed = false;
+        }
+        look
+    }
+
+    /// Takes the batch that [`look`](Self::look) found ready, if it is no larger than `room`;
+    /// numbered, and from now on the wire of the taker's connection.
+    pub(super) fn take(
+        &self,
+        taker: &Taker<'_>,
+        now: Instant,
+        room: usize,
+    ) -> Option<(Batch, Option<Stamp>)> {
+        let mut state = self.state.lock();
+        if !Arc::ptr_eq(&state.queue, taker.queue) {
+            return None;
+        }
+        match state.look(&self.limits, taker, now) {
+            Look::Ready { bytes, .. } if bytes <= room => {}
+            _ => return None,
+        }
+        let mut batch = match state.retry.pop_front() {
+            Some(batch) => batch,
+            None => match state.sealed.pop_front() {
+                Some(batch) => batch,
+                None => state.open.take().expect("look found a batch"),
+            },
+        };
+        let stamp = match (state.sequences.stamp_of(batch.number), taker.identity) {
+            (Some(stamp), _) => Some(stamp),
+            (None, IdentityState::Known(identity)) => {
+                Some(state.sequences.assign(batch.number, batch.records, identity))
+            }
+            (None, _) => None,
+        };
+        state.on_wire += 1;
+        state.taken_by = (taker.connection, taker.request);
+        batch.attempts += 1;
+        Some((batch, stamp))
+    }
+
+    /// Gives all open sequences a newer identity than `old`, unless that happened already.
+    pub(super) fn restart(&self, old: Identity, new: Identity) {
+        let mut state = self.state.lock();
+        if state.on_wire == 0 && state.sequences.identity() == Some(old) {
+            state.sequences.restart(new);
+        }
+    }
+
+    /// The batch is stored; it has left the wire.
+    pub(super) fn acked(&self, number: Number, last_offset: Option<i64>) {
+        let mut state = self.state.lock();
+        state.sequences.acked(number, last_offset);
+        state.failures = 0;
+        state.not_before = None;
+        state.left_the_wire();
+    }
+
+    /// The broker answered with a code that concerns sequences.
+    pub(super) fn verdict(&self, number: Number, code: ErrorCode, log_start: i64) -> Verdict {
+        self.state.lock().sequences.refused(number, code, log_start)
+    }
+
+    /// The batch has left the wire for good without being stored, or without our knowing.
+    pub(super) fn failed(&self, batch: &Batch, refused_for_certain: bool) {
+        let mut state = self.state.lock();
+        if batch.maybe_stored {
+            state.sequences.expired(batch.number);
+        } else {
+            state.sequences.failed(batch.number, refused_for_certain);
+        }
+        state.left_the_wire();
+    }
+
+    /// The batch has left the wire and is to be sent again after a pause; `backoff` tells how long
+    /// after so many failures. Gives it back with the reason if the partition is gone meanwhile.
+    pub(super) fn returned(
+        &self,
+        batch: Batch,
+        now: Instant,
+        backoff: impl FnOnce(u32) -> Duration,
+    ) -> Option<(Batch, Error)> {
+        let mut state = self.state.lock();
+        if let Some(error) = state.retired.clone() {
+            // What was on the wire and is not sent again leaves its fate open.
+            state.sequences.expired(batch.number);
+            state.left_the_wire();
+            return Some((batch, error));
+        }
+        state.pause(now, backoff);
+        state.requeue(batch);
+        state.left_the_wire();
+        state.list(self);
+        state.queue.ring();
+        None
+    }
+
+    /// The batch was too large for the broker, or some of its records were bad: `pieces` take its
+    /// place.
+    pub(super) fn cut(&self, number: Number, pieces: Vec<Batch>, too_large: bool) {
+        let mut state = self.state.lock();
+        let counts: Vec<_> = pieces.iter().map(|piece| (piece.number, piece.records)).collect();
+        state.sequences.cut(number, &counts);
+        if too_large {
+            state.batch_max = state.batch_max.min(self.limits.batch_size);
+        }
+        for piece in pieces {
+            state.requeue(piece);
+        }
+        state.left_the_wire();
+        state.list(self);
+        state.queue.ring();
+    }
+
+    /// Hands the partition to another queue.
+    pub(super) fn route(&self, queue: &Arc<ReadyQueue>) {
+        let mut state = self.state.lock();
+        if Arc::ptr_eq(&state.queue, queue) {
+            return;
+        }
+        state.queue = Arc::clone(queue);
+        if state.listed || !state.is_empty() {
+            state.listed = false;
+            state.list(self);
+            queue.ring();
+        }
+    }
+
+    /// Its leader could not be reached: a pause, and a reason for batches that run out of time.
+    pub(super) fn unreachable(
+        &self,
+        now: Instant,
+        why: &Error,
+        backoff: impl FnOnce(u32) -> Duration,
+    ) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.pause(now, backoff);
+        let waiting = state.retry.iter_mut().chain(&mut state.sealed).chain(&mut state.open);
+        for batch in waiting {
+            batch.last_error = Some(why.clone());
+        }
+    }
+
+    /// Whether it has batches, waiting or on the wire.
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.state.lock();
+        state.on_wire > 0 || !state.is_empty()
+    }
+
+    /// Sends what is there without waiting for the linger.
+    pub(super) fn urge(&self) {
+        let mut state = self.state.lock();
+        state.urgent_below = state.opened_count;
+        if state.open.is_some() {
+            let queue = Arc::clone(&state.queue);
+            drop(state);
+            queue.ring();
+        }
+    }
+
+    /// When it may be tried again after a failure.
+    pub(super) fn not_before(&self) -> Option<Instant> {
+        self.state.lock().not_before
+    }
+
+    /// Refuses records from now on with `error`, and gives up all batches that are not on the
+    /// wire.
+    pub(super) fn retire(&self, error: Error) -> Vec<Batch> {
+        let mut state = self.state.lock();
+        state.retired = Some(error);
+        state.give_up()
+    }
+
+    /// Whether it has been offered to `queue`: to find what a full channel did not carry.
+    pub(super) fn is_listed_on(&self, queue: &Arc<ReadyQueue>) -> bool {
+        let state = self.state.lock();
+        state.listed && Arc::ptr_eq(&state.queue, queue)
+    }
+}
+
+/// Takes `bytes` out of the grant, or out of free memory.
+fn take(bytes: usize, memory: &Memory, grant: &mut usize) -> bool {
+    let from_grant = bytes.min(*grant);
+    let rest = bytes - from_grant;
+    if rest > 0 && !memory.try_reserve(rest) {
+        return false;
+    }
+    *grant -= from_grant;
+    true
+}
+
+impl State {
+    #[inline]
+    fn has_room(&self, size_max: usize) -> bool {
+        self.open.as_ref().is_some_and(|batch| {
+            let wanted = batch.len() + size_max;
+            wanted <= batch.reserved && (wanted <= self.batch_max || batch.records == 0)
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.open.is_none() && self.sealed.is_empty() && self.retry.is_empty()
+    }
+
+    fn list(&mut self, partition: &Partition) {
+        if !self.listed {
+            self.listed = true;
+            self.queue.offer(partition.shared());
+        }
+    }
+
+    fn left_the_wire(&mut self) {
+        self.on_wire = self.on_wire.checked_sub(1).expect("the batch was on the wire");
+        if self.blocked {
+            self.blocked = false;
+            self.queue.ring();
+        }
+    }
+
+    fn pause(&mut self, now: Instant, backoff: impl FnOnce(u32) -> Duration) {
+        // Batches that come back together are one failure.
+        if self.not_before.is_none_or(|until| until <= now) {
+            self.failures += 1;
+            self.not_before = Some(now + backoff(self.failures));
+        }
+    }
+
+    fn requeue(&mut self, batch: Batch) {
+        let place = self.retry.partition_point(|other| other.number < batch.number);
+        self.retry.insert(place, batch);
+    }
+
+    fn look(&mut self, limits: &Limits, taker: &Taker<'_>, now: Instant) -> Look {
+        if self.is_empty() {
+            return Look::Idle;
+        }
+        if self.on_wire > 0
+            && (self.taken_by.0 != taker.connection
+                || !self.retry.is_empty()
+                || self.sequences.is_troubled()
+                || taker.identity != IdentityState::Off && !self.sequences.is_known_to_broker())
+            || self.taken_by == (taker.connection, taker.request)
+        {
+            return Look::Blocked;
+        }
+        if let Some(until) = self.not_before
+            && until > now
+        {
+            return Look::Later(until);
+        }
+        match taker.identity {
+            IdentityState::Off => {}
+            IdentityState::Awaited => return Look::Blocked,
+            IdentityState::Known(identity) => {
+                if self.sequences.is_troubled() && self.sequences.settle() {
+                    let old = self.sequences.identity().expect("only what was sent is troubled");
+                    return Look::NeedsEpoch(old);
+                }
+                if self.retry.is_empty() && !self.sequences.may_assign(identity) {
+                    return Look::Blocked;
+                }
+            }
+        }
+        if let Some(batch) = self.retry.front().or_else(|| self.sealed.front()) {
+            return Look::Ready { bytes: batch.len(), patient_until: None };
+        }
+        let batch = self.open.as_ref().expect("something is there");
+        let due = batch.opened + limits.linger;
+        if batch.number.batch < self.urgent_below || taker.hurry || due <= now {
+            return Look::Ready { bytes: batch.len(), patient_until: None };
+        }
+        if batch.len() >= limits.batch_size {
+            return Look::Ready { bytes: batch.len(), patient_until: Some(due) };
+        }
+        Look::Later(due)
+    }
+
+    /// Moves what ran out of time by `now` to `expired`. All batches of a partition run out in
+    /// the order in which they were opened.
+    fn expire(&mut self, now: Instant, timeout: Duration, expired: &mut Vec<Batch>) {
+        let late = |batch: &Batch| batch.opened + timeout <= now;
+        let from = expired.len();
+        while self.retry.front().is_some_and(late) {
+            let batch = self.retry.pop_front().expect("it was just looked at");
+            if batch.maybe_stored {
+                self.sequences.expired(batch.number);
+            } else {
+                self.sequences.failed(batch.number, true);
+            }
+            expired.push(batch);
+        }
+        if self.retry.is_empty() {
+            while self.sealed.front().is_some_and(late) {
+                expired.extend(self.sealed.pop_front());
+            }
+            if self.sealed.is_empty()
+                && let Some(batch) = self.open.take_if(|batch| late(batch))
+            {
+                expired.push(batch);
+            }
+        }
+        debug_assert!(
+            expired.get(from..).is_some_and(|new| new.is_sorted_by_key(|batch| batch.number))
+        );
+    }
+
+    fn give_up(&mut self) -> Vec<Batch> {
+        let mut given_up: Vec<Batch> = Vec::new();
+        for batch in self.retry.drain(..) {
+            if batch.maybe_stored {
+                self.sequences.expired(batch.number);
+            } else {
+                self.sequences.failed(batch.number, true);
+            }
+            given_up.push(batch);
+        }
+        given_up.extend(self.sealed.drain(..));
+        given_up.extend(self.open.take());
+        given_up
+    }
+}

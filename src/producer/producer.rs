@@ -1,0 +1,532 @@
+//! [`Producer`]: the calls, all on the caller's thread.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::accumulator::Appended;
+use super::batch::{Callback, HEAD_BYTES};
+use super::callbacks::Callbacks;
+use super::core::Core;
+use super::partitioner::partition_of_key;
+use super::record::{Record, Rejected, Undelivered};
+use super::router;
+use super::ticket::{Stored, Ticket};
+use super::topics::Topic;
+use crate::Client;
+use crate::clock::{self, Deadline};
+use crate::config::{Acks, ProducerConfig};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::records::{BatchBuilder, Compression};
+use crate::threads::{self, Thread};
+
+/// How long dropping a producer that was not closed waits for its records to be delivered.
+const DROP_WAIT: Duration = Duration::from_secs(3);
+/// How long `close` waits beyond its time-out for threads to end.
+const CLOSE_GRACE: Duration = Duration::from_millis(500);
+/// Most requests in flight with idempotence: as many batches as a broker remembers.
+const IN_FLIGHT_MAX: u32 = 5;
+/// How often `send` looks a topic up again that changed under its hands.
+const TOPIC_CHANGES_MAX: usize = 8;
+
+/// Sends records to Kafka: idempotent, ordered per partition, batched, with bounded memory.
+///
+/// Shared by reference between threads (`Sync`); put it in an [`Arc`] to own it in several. Every
+/// record that was taken has exactly one outcome, told by its [`Ticket`] and callback. Dropping it
+/// without [`close`](Self::close) delivers what it can within three seconds and logs what was lost.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use ottla::{Client, producer::Record};
+///
+/// # fn main() -> ottla::Result<()> {
+/// let client = Client::builder("localhost:9092").build()?;
+/// let producer = client.producer().linger(Duration::from_millis(20)).build()?;
+/// let ticket = producer.send(Record::to("orders").key("42").value("{}"))?;
+/// let stored = ticket.wait()?;
+/// println!("at offset {:?} of partition {}", stored.offset, stored.partition);
+/// let unsent = producer.close(Duration::from_secs(30))?;
+/// assert!(unsent.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Producer {
+    core: Arc<Core>,
+    /// The router and the thread of callbacks, until they are joined.
+    threads: Mutex<Option<(Thread, Thread)>>,
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("buffered_bytes", &self.core.memory.used())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Settings of a producer, one setter per property.
+#[derive(Clone, Debug)]
+pub struct ProducerBuilder {
+    client: Client,
+    config: ProducerConfig,
+}
+
+producer_properties! { config_setters ProducerBuilder }
+
+impl ProducerBuilder {
+    pub(crate) fn new(client: Client, config: ProducerConfig) -> Self {
+        Self { client, config }
+    }
+
+    /// Starts the producer; talks to no broker yet.
+    ///
+    /// # Errors
+    /// `Config` for a value out of range and for settings that exclude each other (idempotence needs
+    /// `acks=all` and at most five requests in flight; `delivery.timeout.ms` must not be below
+    /// `linger.ms` + `request.timeout.ms`); `Io` when a thread cannot be started.
+    pub fn build(self) -> Result<Producer> {
+        let Self { client, config } = self;
+        let cluster = Arc::clone(client.cluster());
+        let client_config = Arc::clone(cluster.config());
+        check(&config, client_config.request_timeout)?;
+        let (callbacks, settled) = Callbacks::new();
+        let core = Arc::new(Core::new(config, client_config, cluster, callbacks));
+        let of_router = Arc::clone(&core);
+        let router = threads::spawn("ottla-router", move || router::run(&of_router))?;
+        let of_callbacks = Arc::clone(&core);
+        let started = threads::spawn("ottla-cb", move || {
+            let core = of_callbacks;
+            core.callbacks.run(&settled, |outcome, held| {
+                core.memory.release(held);
+                core.unfinished.finish(outcome);
+            });
+        });
+        match started {
+            Ok(callbacks) => Ok(Producer { core, threads: Mutex::new(Some((router, callbacks))) }),
+            Err(error) => {
+                core.stop_threads();
+                router.join();
+                Err(error)
+            }
+        }
+    }
+}
+
+fn check(config: &ProducerConfig, request_timeout: Duration) -> Result<()> {
+    config.validate()?;
+    let illegal = |why: String| Err(Error::new(ErrorKind::Config, why));
+    if config.enable_idempotence && config.acks != Acks::All {
+        return illegal("enable.idempotence=true needs acks=all".to_owned());
+    }
+    if config.enable_idempotence && config.max_in_flight > IN_FLIGHT_MAX {
+        return illegal(format!(
+            "enable.idempotence=true needs max.in.flight.requests.per.connection of at most \
+             {IN_FLIGHT_MAX}"
+        ));
+    }
+    if config.delivery_timeout < config.linger + request_timeout {
+        return illegal(format!(
+            "delivery.timeout.ms ({}) must be at least linger.ms ({}) + request.timeout.ms ({})",
+            config.delivery_timeout.as_millis(),
+            config.linger.as_millis(),
+            request_timeout.as_millis()
+        ));
+    }
+    if config.buffer_memory < config.batch_size {
+        return illegal("buffer.memory must hold a batch of batch.size".to_owned());
+    }
+    Ok(())
+}
+
+impl Client {
+    /// A producer with the settings of this client's properties, to be changed and built.
+    pub fn producer(&self) -> ProducerBuilder {
+        ProducerBuilder::new(self.clone(), self.producer_config().clone())
+    }
+}
+
+/// Whether a call may wait.
+enum Patience {
+    Never,
+    /// Until `max.block.ms` from its first wait on.
+    Block(Option<Deadline>),
+}
+
+impl Patience {
+    fn deadline(&mut self, max_block: Duration) -> Option<Deadline> {
+        match self {
+            Self::Never => None,
+            Self::Block(deadline) => {
+                Some(*deadline.get_or_insert_with(|| Deadline::within(max_block)))
+            }
+        }
+    }
+}
+
+impl Producer {
+    /// Takes a record; the ticket tells what became of it.
+    ///
+    /// Encodes it into the open batch of its partition. Blocks only while the topic is looked up
+    /// for the first time and while `buffer.memory` is used up: at most `max.block.ms` together.
+    ///
+    /// # Errors
+    /// `BufferFull` when no memory became free in time, `UnknownTopic` when the topic or the
+    /// partition could not be found, `RecordTooLarge` for a record beyond `max.request.size`,
+    /// `Closed` after a close. The record was not taken then, and the caller still has it.
+    #[inline]
+    pub fn send(&self, record: Record<'_>) -> Result<Ticket> {
+        self.accept(&record, None, Patience::Block(None))
+    }
+
+    /// As [`send`](Self::send); `callback` is called once, on the producer's callback thread.
+    ///
+    /// Callbacks of a partition run in the order in which its batches were settled. A callback may
+    /// send. A panic in it is caught and logged.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); `callback` is not called then.
+    pub fn send_with(
+        &self,
+        record: Record<'_>,
+        callback: impl FnOnce(Result<Stored>) + Send + 'static,
+    ) -> Result<Ticket> {
+        self.accept(&record, Some(Box::new(callback)), Patience::Block(None))
+    }
+
+    /// As [`send`](Self::send), but never blocks.
+    ///
+    /// # Errors
+    /// [`Rejected`] has the record again. Besides the errors of [`send`](Self::send): of kind
+    /// `NoLeader`, which is retriable, while a topic that was not sent to before is looked up in
+    /// the background.
+    pub fn try_send<'a>(&self, record: Record<'a>) -> Result<Ticket, Rejected<'a>> {
+        match self.accept(&record, None, Patience::Never) {
+            Ok(ticket) => Ok(ticket),
+            Err(error) => Err(Rejected { record, error }),
+        }
+    }
+
+    #[inline]
+    fn accept(
+        &self,
+        record: &Record<'_>,
+        callback: Option<Callback>,
+        mut patience: Patience,
+    ) -> Result<Ticket> {
+        let size_max = BatchBuilder::upper_bound(
+            record.key.map_or(0, <[u8]>::len),
+            record.value.map_or(0, <[u8]>::len),
+            &record.headers,
+        );
+        if HEAD_BYTES + size_max > self.core.record_max() {
+            return Err(self.too_large(record, size_max));
+        }
+        if record.timestamp_ms.is_some_and(|timestamp| timestamp < 0) {
+            return Err(Error::new(ErrorKind::InvalidInput, "a record's timestamp is negative"));
+        }
+        let mut callback = callback;
+        let mut grant = 0;
+        let result = self.place(record, size_max, &mut callback, &mut grant, &mut patience);
+        self.core.memory.release(grant);
+        result
+    }
+
+    #[inline]
+    fn place(
+        &self,
+        record: &Record<'_>,
+        size_max: usize,
+        callback: &mut Option<Callback>,
+        grant: &mut usize,
+        patience: &mut Patience,
+    ) -> Result<Ticket> {
+        let core = &self.core;
+        let mut changes = 0;
+        loop {
+            if core.is_closed() {
+                return Err(Core::closed_error());
+            }
+            let topic = match core.topics.get(record.topic) {
+                Some(topic) => topic,
+                None => self.look_up(record.topic, patience)?,
+            };
+            let Some((index, is_sticky)) =
+                pick(record, &topic, core.config.partitioner_ignore_keys)
+            else {
+                self.find_partition(record, &topic, patience)?;
+                continue;
+            };
+            let partition =
+                topic.partitions.get(index).expect("the index was picked below the count");
+            let timestamp_ms = record.timestamp_ms.unwrap_or_else(clock::unix_ms);
+            let appended = partition.append(
+                record,
+                timestamp_ms,
+                size_max,
+                callback,
+                &core.memory,
+                &core.unfinished,
+                grant,
+                clock::now,
+            );
+            match appended {
+                Appended::Done { ticket, event, move_on } => {
+                    if move_on && is_sticky {
+                        topic.sticky.move_on(index, &topic.available, topic.partitions.len());
+                    }
+                    if let Some(event) = event {
+                        if event.due.is_some() {
+                            core.refresh_topic(record.topic);
+                        }
+                        core.notify(&event);
+                    }
+                    return Ok(ticket);
+                }
+                Appended::NoMemory(bytes) => self.wait_for_memory(bytes, grant, patience)?,
+                Appended::Retired(error) => {
+                    changes += 1;
+                    core.refresh_topic(record.topic);
+                    if core.is_closed()
+                        || core.identities.refused().is_some()
+                        || changes > TOPIC_CHANGES_MAX
+                    {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn too_large(&self, record: &Record<'_>, size_max: usize) -> Error {
+        let message = format!(
+            "a record of up to {size_max} bytes exceeds max.request.size ({}) or buffer.memory ({})",
+            self.core.config.max_request_size, self.core.config.buffer_memory
+        );
+        Error::new(ErrorKind::RecordTooLarge, message).with_topic(record.topic)
+    }
+
+    #[cold]
+    fn look_up(&self, topic: &str, patience: &mut Patience) -> Result<Arc<Topic>> {
+        if let Some(error) = self.core.identities.refused() {
+            return Err(error);
+        }
+        match patience.deadline(self.core.config.max_block) {
+            Some(deadline) => self.core.find_topic(topic, deadline),
+            None => self.core.known_topic(topic),
+        }
+    }
+
+    /// A partition that was asked for is not among those known: newer metadata may have it.
+    #[cold]
+    fn find_partition(
+        &self,
+        record: &Record<'_>,
+        topic: &Topic,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let wanted = record.partition.unwrap_or(0);
+        let missing = || {
+            let message = format!("the topic has {} partitions", topic.partitions.len());
+            Error::new(ErrorKind::UnknownTopic, message).with_partition(record.topic, wanted)
+        };
+        if wanted < 0 {
+            return Err(Error::new(ErrorKind::InvalidInput, "a partition is negative"));
+        }
+        let Some(deadline) = patience.deadline(self.core.config.max_block) else {
+            self.core.cluster.request_refresh();
+            return Err(missing());
+        };
+        if deadline.has_passed(clock::now()) {
+            return Err(missing());
+        }
+        self.core
+            .cluster
+            .refresh_now(&[record.topic], deadline)
+            .map_err(|error| missing().with_source(error))?;
+        self.core.refresh_topic(record.topic);
+        let known = self.core.topics.get(record.topic).map_or(0, |topic| topic.partitions.len());
+        if wanted as usize >= known
+            && self
+                .core
+                .stopped
+                .wait_until(deadline.at_most(clock::now(), self.core.client.retry_backoff))
+        {
+            return Err(Core::closed_error());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wait_for_memory(
+        &self,
+        bytes: usize,
+        grant: &mut usize,
+        patience: &mut Patience,
+    ) -> Result<()> {
+        let core = &self.core;
+        core.memory.release(std::mem::take(grant));
+        let full = || {
+            let message = format!(
+                "no space in the producer's buffer: {} of {} bytes are in use",
+                core.memory.used(),
+                core.memory.limit()
+            );
+            Error::new(ErrorKind::BufferFull, message)
+        };
+        let Some(deadline) = patience.deadline(core.config.max_block) else { return Err(full()) };
+        // Open batches hold memory too: while somebody waits they do not sit out their linger.
+        if core.memory.reserve(bytes, deadline, || core.is_closed(), || core.ring_all()) {
+            *grant = bytes;
+            return Ok(());
+        }
+        Err(if core.is_closed() { Core::closed_error() } else { full() })
+    }
+
+    /// Has everything sent that was taken before, and waits until its outcome is known and its
+    /// callbacks have run.
+    ///
+    /// Blocks at most `timeout`.
+    ///
+    /// # Errors
+    /// `Timeout` when that passed first; the records are still on their way then. `InvalidInput`
+    /// when called by a callback, which would be waiting for itself. A record that failed is no error
+    /// of `flush`: its ticket and callback tell.
+    pub fn flush(&self, timeout: Duration) -> Result<()> {
+        self.refuse_callbacks("flush")?;
+        if self.settle_all(Deadline::within(timeout)) {
+            return Ok(());
+        }
+        let message = format!("flush: records are still on their way after {timeout:?}");
+        Err(Error::new(ErrorKind::Timeout, message))
+    }
+
+    fn refuse_callbacks(&self, what: &str) -> Result<()> {
+        if self.core.callbacks.is_current() {
+            let message = format!("{what} would wait for the callback that calls it");
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        Ok(())
+    }
+
+    /// Waits for all batches there are now; `false` at the deadline.
+    fn settle_all(&self, deadline: Deadline) -> bool {
+        let mut waiting = self.core.unfinished.all();
+        for partition in self.core.topics.all_partitions() {
+            partition.urge();
+        }
+        while let Some(outcome) = waiting.pop() {
+            if !outcome.wait_finished(deadline) {
+                return false;
+            }
+            waiting.extend(outcome.children());
+        }
+        true
+    }
+
+    /// Takes no more records, delivers those it has, ends its threads.
+    ///
+    /// Blocks at most `timeout` and half a second. Gives back what was not acknowledged by then,
+    /// including records that are on the wire and may be stored
+    /// ([`possibly_persisted`](Error::possibly_persisted)); their tickets and callbacks tell the
+    /// same. A second call returns at once with nothing.
+    ///
+    /// # Errors
+    /// `InvalidInput` when called by a callback.
+    pub fn close(&self, timeout: Duration) -> Result<Vec<Undelivered>> {
+        self.refuse_callbacks("close")?;
+        Ok(self.shut_down(timeout))
+    }
+
+    fn shut_down(&self, timeout: Duration) -> Vec<Undelivered> {
+        let core = &self.core;
+        let deadline = Deadline::within(timeout);
+        if !core.close_to_records() {
+            return Vec::new();
+        }
+        core.memory.wake_all();
+        core.ring_all();
+        self.settle_all(deadline);
+        let message = format!(
+            "the producer was closed before the record was acknowledged, after {timeout:?}"
+        );
+        let error = Error::new(ErrorKind::Closed, message);
+        core.collect_undelivered();
+        core.retire_all(&error);
+        core.abandon_flights(&error);
+        let ends = Deadline::after(deadline.instant().max(clock::now()), CLOSE_GRACE);
+        for thread in core.stop_threads() {
+            thread.join_by(ends);
+        }
+        if let Some((router, callbacks)) = self.threads.lock().take() {
+            router.join_by(ends);
+            core.callbacks.end();
+            if !callbacks.is_current() {
+                callbacks.join_by(ends);
+            }
+        }
+        core.take_undelivered()
+    }
+
+    /// The partitions of a topic with their leaders, as the cluster's metadata have them.
+    ///
+    /// Blocks at most `max.block.ms` if the topic is not known yet.
+    ///
+    /// # Errors
+    /// `UnknownTopic`, or what kept the look-up from succeeding.
+    pub fn partitions(&self, topic: &str) -> Result<Vec<TopicPartition>> {
+        let deadline = Deadline::within(self.core.config.max_block);
+        let topic = self.core.cluster.topic(topic, deadline)?;
+        let with_index = topic.partitions.iter().enumerate();
+        Ok(with_index
+            .map(|(index, info)| TopicPartition { partition: index as i32, leader: info.leader })
+            .collect())
+    }
+
+    /// Bytes of `buffer.memory` in use.
+    pub fn buffered_bytes(&self) -> usize {
+        self.core.memory.used()
+    }
+}
+
+/// A partition of a topic and who leads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicPartition {
+    /// The partition.
+    pub partition: i32,
+    /// Id of the broker that leads it; `None` when it has no leader at present.
+    pub leader: Option<i32>,
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        let lost = self.shut_down(DROP_WAIT);
+        if !lost.is_empty() {
+            log::error!(
+                "a producer was dropped with {} records that were not delivered",
+                lost.len()
+            );
+        }
+    }
+}
+
+/// The partition of a record, and whether it is the topic's sticky one; `None` if the one asked for
+/// is not known, or none is.
+#[inline]
+fn pick(record: &Record<'_>, topic: &Topic, ignore_keys: bool) -> Option<(usize, bool)> {
+    let count = topic.partitions.len();
+    if let Some(partition) = record.partition {
+        let index = usize::try_from(partition).ok()?;
+        return (index < count).then_some((index, false));
+    }
+    if count == 0 {
+        return None;
+    }
+    match record.key {
+        Some(key) if !ignore_keys => Some((partition_of_key(key, count), false)),
+        _ => Some((topic.sticky.current(count), true)),
+    }
+}

@@ -1,0 +1,129 @@
+//! From the cluster's metadata to the producer's topics and queues.
+
+use std::sync::Arc;
+
+use super::accumulator::Partition;
+use super::core::Core;
+use super::partitioner::Sticky;
+use super::topics::Topic;
+use crate::clock::Deadline;
+use crate::cluster::TopicInfo;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::Uuid;
+
+impl Core {
+    /// The topic as it is known, looked up in the cluster if it was never sent to.
+    ///
+    /// # Errors
+    /// `UnknownTopic` or what else kept the look-up from succeeding by `deadline`.
+    pub(super) fn find_topic(
+        self: &Arc<Self>,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<Arc<Topic>> {
+        if let Some(topic) = self.topics.get(name) {
+            return Ok(topic);
+        }
+        self.cluster.topic(name, deadline)?;
+        self.refresh_topic(name);
+        self.topics.get(name).ok_or_else(|| unknown(name))
+    }
+
+    /// Takes over what newer metadata say about a topic.
+    pub(super) fn refresh_topic(self: &Arc<Self>, name: &str) {
+        let metadata = self.cluster.metadata();
+        let generation = metadata.generation;
+        if self.topics.get(name).is_some_and(|topic| topic.generation == generation) {
+            return;
+        }
+        let Some(now) = metadata.topic(name) else { return };
+        let id = now.id.unwrap_or(Uuid::ZERO);
+        let mut gone = Vec::new();
+        self.topics.replace(name, |old| {
+            let old = old.filter(|old| old.generation < generation || old.partitions.is_empty());
+            let same = old.filter(|old| is_same(old.id, id));
+            if let Some(old) = old
+                && same.is_none()
+            {
+                gone.clone_from(&old.partitions);
+            }
+            Some(self.snapshot(name, now, generation, same))
+        });
+        if !gone.is_empty() {
+            log::warn!("producer: topic {name} was deleted and made again");
+        }
+        let error = Error::new(
+            ErrorKind::UnknownTopic,
+            "the topic was deleted and made again; the record was meant for the old one",
+        );
+        for partition in gone {
+            for batch in partition.retire(error.clone()) {
+                self.fail(batch, error.clone());
+            }
+        }
+    }
+
+    /// The topic if the metadata at hand have it; else has them fetched in the background.
+    ///
+    /// # Errors
+    /// `NoLeader`, retriable, while they do not have it.
+    pub(super) fn known_topic(self: &Arc<Self>, name: &str) -> Result<Arc<Topic>> {
+        self.refresh_topic(name);
+        if let Some(topic) = self.topics.get(name) {
+            return Ok(topic);
+        }
+        self.cluster.request_topic(name);
+        let message = "the topic is being looked up; try again";
+        Err(Error::new(ErrorKind::NoLeader, message).with_topic(name))
+    }
+
+    fn snapshot(
+        self: &Arc<Self>,
+        name: &str,
+        now: &TopicInfo,
+        generation: u64,
+        old: Option<&Arc<Topic>>,
+    ) -> Topic {
+        let name: Arc<str> = Arc::from(name);
+        let id = now.id.unwrap_or(Uuid::ZERO);
+        let count = now.partitions.len();
+        let mut partitions = Vec::with_capacity(count);
+        let mut available = Vec::with_capacity(count);
+        for (index, leader) in now.partitions.iter().map(|partition| partition.leader).enumerate() {
+            let kept = old.and_then(|old| old.partitions.get(index)).map(Arc::clone);
+            partitions.push(kept.unwrap_or_else(|| {
+                let queue = leader.and_then(|broker| self.queue_of(broker).ok());
+                Partition::new(
+                    Arc::clone(&name),
+                    id,
+                    index as i32,
+                    self.limits,
+                    queue.unwrap_or_else(|| Arc::clone(&self.router)),
+                )
+            }));
+            if leader.is_some() {
+                available.push(index as u32);
+            }
+        }
+        let sticky =
+            old.map_or_else(|| Arc::new(Sticky::new(count)), |old| Arc::clone(&old.sticky));
+        Topic { id, generation, partitions, available, sticky }
+    }
+
+    /// The broker that leads `partition`, as far as the metadata know.
+    pub(super) fn leader_of(&self, partition: &Partition) -> Option<i32> {
+        let metadata = self.cluster.metadata();
+        let topic = metadata.topic(&partition.topic)?;
+        let info = topic.partitions.get(usize::try_from(partition.index).ok()?)?;
+        info.leader
+    }
+}
+
+/// Whether two ids are of one topic; old brokers give none.
+fn is_same(one: Uuid, other: Uuid) -> bool {
+    one == other || one == Uuid::ZERO || other == Uuid::ZERO
+}
+
+pub(super) fn unknown(name: &str) -> Error {
+    Error::new(ErrorKind::UnknownTopic, "the topic is not known to the cluster").with_topic(name)
+}
