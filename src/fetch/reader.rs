@@ -142,7 +142,7 @@ impl RangeReader {
         match self.ready.front() {
             Some((_, window)) => window.start,
             None if self.damage.is_some() => self.handed_out,
-            None => self.position.next(),
+            None => self.position.next().min(self.position.end()),
         }
     }
 
