@@ -1,0 +1,210 @@
+//! `ottla work-queue`: what the queue of a group holds, for people and for programs.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::args::WorkQueueArgs;
+use super::output::Output;
+use super::{End, report};
+use crate::client::Client;
+use crate::config::WorkConfig;
+use crate::error::Result;
+use crate::fetch::At;
+use crate::work::snapshot::{PartitionSnapshot, Snapshot, SnapshotLimits, UnitState};
+use crate::work::{QueueRules, QueueSource, Redis};
+
+/// Names of states in the order of a unit's life.
+const STATES: [(UnitState, &str); 5] = [
+    (UnitState::Queued, "queued"),
+    (UnitState::Leased, "leased"),
+    (UnitState::Delayed, "delayed"),
+    (UnitState::Dead, "dead"),
+    (UnitState::Lost, "lost"),
+];
+
+/// The ends of partitions, by topic and partition.
+type Ends = HashMap<(String, i32), i64>;
+
+pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
+    let prefix = WorkConfig::default().queue_prefix;
+    let queue = Redis::at(&args.redis).open(&args.group, &prefix, QueueRules::default())?;
+    let snapshot = queue.snapshot(SnapshotLimits::default())?;
+    let ends = match &args.bootstrap {
+        Some(bootstrap) => ends(&Client::builder(bootstrap).build()?, &snapshot),
+        None => Ends::new(),
+    };
+    let text = if args.json {
+        format!("{}\n", as_json(&args.group, &snapshot, &ends))
+    } else {
+        as_tables(&snapshot, &ends)
+    };
+    let output = Output::default();
+    if let Err(error) = output.write(text.as_bytes()) {
+        return if output.is_closed() { Ok(End::OutputClosed) } else { Err(error) };
+    }
+    let units: usize = snapshot.partitions.iter().map(|partition| partition.units.len()).sum();
+    report::line(&format!(
+        "{units} units in {} partitions, {} workers, {} errors",
+        snapshot.partitions.len(),
+        snapshot.workers.len(),
+        snapshot.errors_logged
+    ));
+    Ok(End::Complete)
+}
+
+/// The ends of all partitions that the queue knows. A topic that cannot be asked has none here, and
+/// that is told.
+fn ends(client: &Client, snapshot: &Snapshot) -> Ends {
+    let mut ends = Ends::new();
+    let mut topics: Vec<&str> =
+        snapshot.partitions.iter().map(|p| p.partition.topic()).collect();
+    topics.dedup();
+    for topic in topics {
+        let Some(found) = report::or_tell(client.offsets(topic, At::Latest), topic) else { continue };
+        for found in found {
+            if let Some(found) = report::or_tell(found, topic)
+                && let Some(offset) = found.offset
+            {
+                ends.insert((topic.to_owned(), found.partition), offset);
+            }
+        }
+    }
+    ends
+}
+
+/// Offsets from the low watermark to the end of the partition, or to what is planned.
+fn lag(partition: &PartitionSnapshot, ends: &Ends) -> i64 {
+    let key = (partition.partition.topic().to_owned(), partition.partition.partition());
+    let end = ends.get(&key).copied().unwrap_or(partition.state.planned);
+    (end - partition.state.low).max(0)
+}
+
+fn oldest(partition: &PartitionSnapshot) -> Option<Duration> {
+    partition.units.iter().map(|unit| unit.age).max()
+}
+
+fn as_tables(snapshot: &Snapshot, ends: &Ends) -> String {
+    let mut text = String::new();
+    let mut line = |words: String| {
+        text.push_str(words.trim_end());
+        text.push('\n');
+    };
+    line(format!("organiser  {}", snapshot.leader.as_deref().unwrap_or("none")));
+    line(format!(
+        "lists      work {}  delayed {}  leased {}  dead {}  complete {}  error {}  skipped {}",
+        snapshot.work,
+        snapshot.delayed,
+        snapshot.leased,
+        snapshot.dead,
+        snapshot.completed_logged,
+        snapshot.errors_logged,
+        snapshot.skipped_logged
+    ));
+    line(String::new());
+    line(format!(
+        "{:<40} {:>12} {:>12} {:>10} {:>7} {:>7} {:>8} {:>6} {:>9}",
+        "PARTITION", "LOW", "PLANNED", "LAG", "QUEUED", "LEASED", "DELAYED", "DEAD", "OLDEST"
+    ));
+    for partition in &snapshot.partitions {
+        line(format!(
+            "{:<40} {:>12} {:>12} {:>10} {:>7} {:>7} {:>8} {:>6} {:>9}",
+            partition.partition.to_string(),
+            partition.state.low,
+            partition.state.planned,
+            lag(partition, ends),
+            partition.count(UnitState::Queued),
+            partition.count(UnitState::Leased),
+            partition.count(UnitState::Delayed),
+            partition.count(UnitState::Dead),
+            oldest(partition).map(report::seconds).unwrap_or_default(),
+        ));
+    }
+    line(String::new());
+    line(format!("{:<50} {:>10} {:>6}", "WORKER", "HEARTBEAT", "LIST"));
+    for worker in &snapshot.workers {
+        line(format!(
+            "{:<50} {:>10} {:>6}",
+            worker.worker,
+            report::seconds(worker.heartbeat_age),
+            worker.list.len()
+        ));
+    }
+    if !snapshot.errors.is_empty() {
+        line(String::new());
+        line(format!("{:<50} {:>8} {:>10}  {}", "ERROR", "ATTEMPTS", "AGE", "WHY"));
+        for error in &snapshot.errors {
+            line(format!(
+                "{:<50} {:>8} {:>10}  {}",
+                error.unit,
+                error.attempts,
+                report::seconds(error.age),
+                error.error
+            ));
+        }
+    }
+    text
+}
+
+fn as_json(group: &str, snapshot: &Snapshot, ends: &Ends) -> Value {
+    let partitions: Vec<Value> = snapshot
+        .partitions
+        .iter()
+        .map(|partition| {
+            let units: serde_json::Map<String, Value> = STATES
+                .iter()
+                .map(|(state, name)| ((*name).to_owned(), json!(partition.count(*state))))
+                .collect();
+            json!({
+                "topic": partition.partition.topic(),
+                "partition": partition.partition.partition(),
+                "low": partition.state.low,
+                "planned": partition.state.planned,
+                "lag": lag(partition, ends),
+                "units": units,
+                "oldest_ms": oldest(partition).map(|age| age.as_millis() as u64),
+            })
+        })
+        .collect();
+    let workers: Vec<Value> = snapshot
+        .workers
+        .iter()
+        .map(|worker| {
+            json!({
+                "worker": worker.worker,
+                "heartbeat_ms": worker.heartbeat_age.as_millis() as u64,
+                "list": worker.list,
+            })
+        })
+        .collect();
+    let errors: Vec<Value> = snapshot
+        .errors
+        .iter()
+        .map(|error| {
+            json!({
+                "unit": error.unit,
+                "worker": error.worker,
+                "attempts": error.attempts,
+                "age_ms": error.age.as_millis() as u64,
+                "error": error.error,
+            })
+        })
+        .collect();
+    json!({
+        "group": group,
+        "organiser": snapshot.leader,
+        "lists": {
+            "work": snapshot.work,
+            "delayed": snapshot.delayed,
+            "leased": snapshot.leased,
+            "dead": snapshot.dead,
+            "complete": snapshot.completed_logged,
+            "error": snapshot.errors_logged,
+            "skipped": snapshot.skipped_logged,
+        },
+        "partitions": partitions,
+        "workers": workers,
+        "errors": errors,
+    })
+}

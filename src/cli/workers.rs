@@ -1,0 +1,224 @@
+//! `ottla consume -g`: organiser candidate and workers of a group.
+//!
+//! Without `--exec` a unit's records go to standard output, batch by batch as whole pieces, and
+//! each piece that was flushed is credited: what fails later in the unit does not repeat it. With
+//! `--exec` a unit's records go to the standard input of one process per unit, and its exit code
+//! decides about the unit as a whole.
+
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::args::ConsumeArgs;
+use super::consume::Shown;
+use super::format::Format;
+use super::output::Output;
+use super::report::{self, seconds};
+use super::signals::Ending;
+use super::{End, topics};
+use crate::clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::threads;
+use crate::work::{Event, HandlerResult, Node, Redis, Unit};
+
+/// How long handlers may take to end after a signal; a child process gets the signal too.
+const SHUTDOWN: Duration = Duration::from_secs(20);
+/// How often it is looked whether it is time to end.
+const LOOK: Duration = Duration::from_millis(500);
+/// Longest time that `--drain` waits: it ends by itself or by a signal.
+const DRAIN_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+pub(super) fn run(args: ConsumeArgs) -> Result<End> {
+    let (Some(group), Some(redis)) = (args.group.clone(), args.redis.clone()) else {
+        let message = "a group needs --redis";
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    };
+    let ending = Ending::watch()?;
+    let started = clock::now();
+    let client = topics::client(&args.cluster)?;
+    for topic in &args.topics {
+        client.topic(topic)?;
+    }
+    let mut builder = client
+        .node(&group)
+        .queue(Redis::at(&redis))
+        .topics(args.topics.iter().cloned())
+        .workers(args.workers);
+    if let Some(size) = args.unit_size {
+        builder = builder.unit_size(size);
+    }
+    let output = Arc::new(Output::default());
+    let handler = Handler {
+        output: Arc::clone(&output),
+        ending: ending.clone(),
+        format: args.format.clone().unwrap_or_else(Format::value_line),
+        command: args.exec.clone(),
+    };
+    let node = Arc::new(builder.run(move |unit: &mut Unit| handler.handle(unit))?);
+    tell_events(&node)?;
+    let drained = Arc::new(AtomicBool::new(false));
+    let drain_error = Arc::new(Mutex::new(None));
+    if args.drain {
+        let (node, drained, error) =
+            (Arc::clone(&node), Arc::clone(&drained), Arc::clone(&drain_error));
+        let ending = ending.clone();
+        // Detached: a shutdown of the node ends it.
+        drop(threads::spawn("ottla-drain", move || {
+            match node.drain(DRAIN_MAX) {
+                Ok(()) => drained.store(true, Ordering::SeqCst),
+                Err(failure) => *error.lock() = Some(failure),
+            }
+            ending.finish();
+        })?);
+    }
+    while !ending.wait(LOOK) {}
+    let shut_down = node.shutdown(SHUTDOWN);
+
+    let total = node.stats().total;
+    report::line(&format!(
+        "processed {} in {} units, {} attempts failed, {} units dead-lettered, {} leases lost, in {}{}",
+        report::records(total.records),
+        total.units,
+        total.failed,
+        total.dead_lettered,
+        total.lost,
+        seconds(clock::now() - started),
+        if ending.is_interrupted() { ", interrupted" } else { "" },
+    ));
+    shut_down?;
+    if output.is_closed() {
+        return Ok(End::OutputClosed);
+    }
+    if let Some(error) = drain_error.lock().take()
+        && !ending.is_interrupted()
+    {
+        return Err(error);
+    }
+    let missed = args.drain && !drained.load(Ordering::SeqCst);
+    Ok(if missed || total.dead_lettered > 0 { End::Incomplete } else { End::Complete })
+}
+
+/// Tells what people should know while it runs.
+fn tell_events(node: &Node) -> Result<()> {
+    let events = node.events();
+    // Detached: the events end with the node.
+    drop(threads::spawn("ottla-events", move || {
+        for event in events {
+            match event {
+                Event::UnitFailed { unit, attempt, error } => {
+                    report::line(&format!("ottla: unit {unit}, attempt {attempt}: {error}"));
+                }
+                Event::DeadLettered { unit, error } => {
+                    report::line(&format!("ottla: unit {unit} was given up: {error}"));
+                }
+                Event::LeaseLost { unit } => report::line(&format!(
+                    "ottla: the lease of unit {unit} was lost: its records may be seen twice"
+                )),
+                Event::UnitOverdue { unit } => {
+                    report::line(&format!("ottla: unit {unit} is held for too long"));
+                }
+                Event::Skipped { partition, from, to } => report::line(&format!(
+                    "ottla: {partition}: offsets {from} to {} are no longer in the log",
+                    to - 1
+                )),
+                Event::TopicReset { partition } => report::line(&format!(
+                    "ottla: {partition}: the topic was made anew, starting over"
+                )),
+                Event::Trouble { doing, error } => {
+                    report::line(&format!("ottla: {doing}: {error}; trying again"));
+                }
+                Event::Recovered { doing } => report::line(&format!("ottla: {doing}: works again")),
+                _ => {}
+            }
+        }
+    })?);
+    Ok(())
+}
+
+/// What is done with each unit.
+struct Handler {
+    output: Arc<Output>,
+    ending: Ending,
+    format: Format,
+    command: Option<String>,
+}
+
+impl Handler {
+    fn handle(&self, unit: &mut Unit) -> HandlerResult {
+        match &self.command {
+            Some(command) => self.pipe(unit, command),
+            None => self.print(unit),
+        }
+    }
+
+    fn print(&self, unit: &Unit) -> HandlerResult {
+        let mut piece = Vec::new();
+        for batch in unit.batches()? {
+            let batch = batch?;
+            piece.clear();
+            for record in &batch {
+                self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
+            }
+            if unit.is_lost() {
+                return Err("another worker has this unit by now".into());
+            }
+            if let Err(error) = self.output.write(&piece) {
+                // Nothing can be delivered any more, by this process.
+                self.ending.finish();
+                return Err(error.into());
+            }
+            unit.done_to(batch.range().end);
+        }
+        Ok(())
+    }
+
+    fn pipe(&self, unit: &Unit, command: &str) -> HandlerResult {
+        let range = unit.range();
+        let mut child = Command::new("sh")
+            .args(["-c", command])
+            .env("OTTLA_UNIT", unit.id().to_string())
+            .env("OTTLA_TOPIC", unit.topic())
+            .env("OTTLA_PARTITION", unit.partition().to_string())
+            .env("OTTLA_START", range.start.to_string())
+            .env("OTTLA_END", range.end.to_string())
+            .env("OTTLA_ATTEMPT", unit.attempt().to_string())
+            .stdin(Stdio::piped())
+            .spawn()?;
+        let fed = self.feed(unit, &mut child);
+        if fed.is_err() {
+            // It must not take half a unit for a whole one; that it has ended already is no matter.
+            drop(child.kill());
+        }
+        let status = child.wait()?;
+        fed?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("the command ended with {status}").into())
+        }
+    }
+
+    /// Writes the unit's records to the child and closes its input. A child that ends without
+    /// reading everything has what it wants.
+    fn feed(&self, unit: &Unit, child: &mut Child) -> HandlerResult {
+        let mut input = child.stdin.take().expect("the input was asked to be piped");
+        let mut piece = Vec::new();
+        for batch in unit.batches()? {
+            let batch = batch?;
+            piece.clear();
+            for record in &batch {
+                self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
+            }
+            match input.write_all(&piece) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
