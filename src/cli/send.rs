@@ -76,7 +76,7 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
         bar.set_message(format!("{} delivered", counts.delivered.load(Ordering::Relaxed)));
     }
     let interrupted = ending.is_interrupted();
-    let patience = if interrupted { INTERRUPTED_CLOSE } else { producer.delivery_timeout() };
+    let patience = if interrupted { INTERRUPTED_CLOSE } else { client.producer_config().delivery_timeout };
     producer.close(patience)?;
     bar.finish_and_clear();
     if !interrupted {

@@ -20,6 +20,9 @@ mod macros;
 mod tables;
 mod value;
 
+#[cfg_attr(not(feature = "cli"), expect(unused_imports, reason = "read by the command"))]
+pub(crate) use value::Value;
+
 pub use tables::{Acks, AutoOffsetReset, IsolationLevel};
 pub(crate) use tables::{ClientConfig, FetchConfig, ProducerConfig, WorkConfig};
 
