@@ -339,6 +339,15 @@ impl<'a> IntoIterator for Headers<'a> {
     }
 }
 
+impl<'a> IntoIterator for &Headers<'a> {
+    type Item = HeaderView<'a>;
+    type IntoIter = HeaderIter<'a>;
+
+    fn into_iter(self) -> HeaderIter<'a> {
+        self.iter()
+    }
+}
+
 /// Goes through the headers of a record.
 #[derive(Clone, Debug)]
 pub struct HeaderIter<'a> {

@@ -139,7 +139,9 @@ impl Compressor {
 
 impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compressor").field("buffer_bytes", &self.output.len()).finish()
+        f.debug_struct("Compressor")
+            .field("buffer_bytes", &self.output.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -238,7 +240,9 @@ impl Default for Decompressor {
 
 impl fmt::Debug for Decompressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decompressor").field("output_bytes_max", &self.output_bytes_max).finish()
+        f.debug_struct("Decompressor")
+            .field("output_bytes_max", &self.output_bytes_max)
+            .finish_non_exhaustive()
     }
 }
 
