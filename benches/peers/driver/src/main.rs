@@ -3,7 +3,7 @@
 //! `peers bootstrap=HOST:PORT [rounds=3] [records=4000000] [minutes=30] [only=WORD,...]`
 //!
 //! `records` is the number of 100 B records; of 1 KiB there are a quarter of it. `only` leaves out the cases
-//! of whose label ("produce 100 B lz4") none of the words is a part. No round begins after `minutes`.
+//! of whose label ("produce 100 B lz4") none of the words is a part. No run begins after `minutes`.
 //! Every topic is made here and deleted again. Ends with 1 if a run failed.
 
 mod plan;
@@ -60,12 +60,12 @@ fn measure(options: &Options, programs: &Programs, topics: &mut Topics) -> Resul
 
     let mut table = Table::default();
     for round in 1..=options.rounds {
-        if Instant::now() > end {
-            eprintln!("the time is over: no round {round}");
-            break;
-        }
         for case in &cases {
             for client in CLIENTS.iter().filter(|client| client.does(case.mode)) {
+                if Instant::now() > end {
+                    eprintln!("the time is over, in round {round}");
+                    return Ok(table);
+                }
                 let full = filled.iter().find(|(other, _)| other == case);
                 let topic = match full {
                     Some((_, topic)) => topic.clone(),
