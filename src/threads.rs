@@ -71,6 +71,11 @@ impl Thread {
         false
     }
 
+    /// Whether its body has returned or panicked.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_set()
+    }
+
     /// Whether the caller runs on this thread.
     pub(crate) fn is_current(&self) -> bool {
         self.handle.thread().id() == std::thread::current().id()

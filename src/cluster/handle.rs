@@ -157,7 +157,11 @@ impl Cluster {
     ///
     /// # Errors
     /// What kept the connection from being made.
-    pub(crate) fn connection(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Pooled> {
+    pub(crate) fn connection(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Deadline,
+    ) -> Result<Pooled<Connection>> {
         self.links.connection(endpoint, deadline)
     }
 

@@ -24,8 +24,8 @@ use super::throttle::{Throttled, Throttles};
 use crate::clock::{self, Deadline};
 use crate::config::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::pool::{Keyed, Limits, Pooled};
-use crate::net::{Address, Closer, Connection, Endpoint, Settings};
+use crate::net::pool::{PoolSettings, Pooled};
+use crate::net::{Address, Closer, Connection, Connections, Endpoint, Settings};
 use crate::protocol::{ApiKey, Request, VersionRange};
 use crate::threads::Stop;
 
@@ -34,7 +34,7 @@ use crate::threads::Stop;
 pub(crate) struct Links {
     config: Arc<ClientConfig>,
     bootstrap: Vec<Address>,
-    pool: Keyed,
+    pool: Connections,
     stop: Stop,
     books: Mutex<Books>,
     /// The connections on which an exchange is under way: a close ends them.
@@ -77,11 +77,9 @@ impl Links {
             favourite: None,
             rng: fastrand::Rng::new(),
         };
-        let limits = Limits {
-            connections_max: config.connections_per_broker_max,
-            idle: config.connections_max_idle,
-            ttl: None,
-        };
+        let limits = PoolSettings::new()
+            .per_key_max(config.connections_per_broker_max)
+            .idle_max(config.connections_max_idle);
         let settings = Settings {
             client_id: config.client_id.clone(),
             connect_timeout: config.socket_connection_setup_timeout,
@@ -92,7 +90,7 @@ impl Links {
         Self {
             config,
             bootstrap,
-            pool: Keyed::new(settings, limits),
+            pool: Connections::new(settings, limits),
             stop: Stop::new(),
             books: Mutex::new(books),
             busy: Mutex::default(),
@@ -188,7 +186,11 @@ impl Links {
     }
 
     /// A connection from the pool, which takes it back when it is dropped. Blocks until `deadline`.
-    pub(crate) fn connection(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Pooled> {
+    pub(crate) fn connection(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Deadline,
+    ) -> Result<Pooled<Connection>> {
         self.wait_for_turn(endpoint, deadline)?;
         let whole = Deadline::within(self.config.request_timeout);
         self.pool

@@ -1,22 +1,30 @@
-//! Where a broker is: host and port, read from text, resolved anew at each use.
+//! Where a broker listens: [`Address`], and [`Endpoint`], the address with the broker's id.
 //!
-//! A name is never resolved once and for all: brokers move (apache/kafka#9902), so the addresses
-//! behind a name are asked for at every connect, and all of them are tried.
+//! Pure values. Parsing takes what Kafka's `bootstrap.servers` takes (`host:port`, IPv6 addresses
+//! in brackets) and refuses the rest with the reason, because a host and a port cut at the wrong
+//! colon fail much later and far from the cause. A scheme (`SSL://`) is refused and not skipped:
+//! who wrote it expects something that a plain connection does not give.
+//!
+//! An address keeps the name, not what it resolved to: see [`super::resolve`].
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Host and port of a broker.
+/// Longest host name of the DNS, RFC 1035.
+const HOST_BYTES_MAX: usize = 253;
+
+/// A host and a port.
 ///
 /// ```
 /// use ottla::net::Address;
 ///
 /// let address: Address = "[::1]:9092".parse()?;
 /// assert_eq!((address.host(), address.port()), ("::1", 9092));
-/// assert!("kafka".parse::<Address>().is_err());
+/// assert_eq!(address.to_string(), "[::1]:9092");
+/// assert!("::1".parse::<Address>().is_err());
 /// # Ok::<(), ottla::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,12 +34,12 @@ pub struct Address {
 }
 
 impl Address {
-    /// A host name or IP address (without brackets) and a port.
+    /// A host (a name, an IPv4 address, or an IPv6 address without brackets) and a port.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
     }
 
-    /// Host name or IP address, an IPv6 address without brackets.
+    /// Name or address of the host; an IPv6 address without its brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -41,34 +49,28 @@ impl Address {
         self.port
     }
 
-    /// Reads a list, each entry as `host:port`, entries separated by commas.
+    /// Parses a list, separated by commas; blanks around an entry and empty entries are skipped.
     ///
     /// # Errors
-    /// `Config` when the list is empty or an entry is no address.
-    pub fn parse_list(list: &str) -> Result<Vec<Self>> {
-        let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-        let addresses = entries.map(str::parse).collect::<Result<Vec<Self>>>()?;
+    /// `Config` when an entry is no address, or when there is none.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>> {
+        let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let addresses = entries.map(str::parse).collect::<Result<Vec<_>>>()?;
         if addresses.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Config,
-                "no address is given, expected is host:port",
-            ));
+            return Err(Error::new(ErrorKind::Config, "the list of addresses is empty"));
         }
         Ok(addresses)
     }
 
-    /// All addresses behind the name, as the system's resolver has them now. Blocks as long as
-    /// that resolver does.
+    /// The socket addresses that the host has at this moment, in the order in which the system's
+    /// resolver prefers them.
+    ///
+    /// Blocks as long as the system's resolver does.
     ///
     /// # Errors
-    /// `Resolve` when there is none.
-    pub(crate) fn resolve(&self) -> Result<Vec<SocketAddr>> {
-        let unresolved = || Error::new(ErrorKind::Resolve, format!("cannot resolve {self}"));
-        let found: Vec<SocketAddr> = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(|error| unresolved().with_source(error))?
-            .collect();
-        if found.is_empty() { Err(unresolved()) } else { Ok(found) }
+    /// `Resolve` when the name is unknown or has no address.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>> {
+        super::resolve::unbounded(self).map_err(|error| error.with_broker(self))
     }
 }
 
@@ -76,28 +78,9 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let illegal =
-            |why: &str| Error::new(ErrorKind::Config, format!("{text:?} is no address: {why}"));
-        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-            let (host, after) = rest.split_once(']').ok_or_else(|| illegal("']' is missing"))?;
-            let port = after.strip_prefix(':').ok_or_else(|| illegal("the port is missing"))?;
-            (host, port)
-        } else {
-            let (host, port) =
-                text.rsplit_once(':').ok_or_else(|| illegal("the port is missing"))?;
-            if host.contains(':') {
-                return Err(illegal("an IPv6 address is written in brackets, as [::1]:9092"));
-            }
-            (host, port)
-        };
-        // Brackets and commas would be read as something else when the address is written and read again.
-        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || "/[],".contains(c)) {
-            return Err(illegal("the host is missing or illegal"));
-        }
-        match port.parse::<u16>() {
-            Ok(port) if port != 0 => Ok(Self::new(host, port)),
-            _ => Err(illegal("the port must be a number from 1 to 65535")),
-        }
+        parse(text.trim()).map_err(|reason| {
+            Error::new(ErrorKind::Config, format!("{text:?} is no address: {reason}"))
+        })
     }
 }
 
@@ -111,21 +94,72 @@ impl fmt::Display for Address {
     }
 }
 
-/// A broker as a target: its address, and its id once metadata has told it.
+/// A broker as it can be reached: its id, where it is known, and its address.
+///
+/// It is the key of the pool: a broker that moved has another endpoint, and so has another broker
+/// that took over its address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
-    /// The broker's id, `None` for a bootstrap address.
+    /// The broker's id; `None` for an address to begin with, whose broker is not known yet.
     pub id: Option<i32>,
-    /// Where it is.
+    /// Where it listens.
     pub address: Address,
+}
+
+impl From<Address> for Endpoint {
+    fn from(address: Address) -> Self {
+        Self { id: None, address }
+    }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id {
             Some(id) => write!(f, "{id} ({})", self.address),
-            None => self.address.fmt(f),
+            None => fmt::Display::fmt(&self.address, f),
         }
+    }
+}
+
+fn parse(text: &str) -> Result<Address, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.contains("://") {
+        return Err("write host:port, without a scheme");
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or("the closing bracket is missing")?;
+            let number = host.split('%').next().unwrap_or_default();
+            if number.parse::<Ipv6Addr>().is_err() {
+                return Err("what stands in brackets is no IPv6 address");
+            }
+            (host, after.strip_prefix(':').ok_or("the port is missing, write [address]:9092")?)
+        }
+        None => {
+            let (host, port) = text.rsplit_once(':').ok_or("the port is missing")?;
+            if host.contains(':') {
+                return Err("an IPv6 address needs brackets and a port, write [::1]:9092");
+            }
+            (host, port)
+        }
+    };
+    let illegal = |c: char| c.is_whitespace() || c.is_control() || "/@?#[]\"'\\,".contains(c);
+    if host.is_empty() {
+        return Err("the host is missing");
+    }
+    if host.len() > HOST_BYTES_MAX || host.contains(illegal) {
+        return Err("the host is no host name");
+    }
+    if port.is_empty() {
+        return Err("the port is missing");
+    }
+    match port.parse::<u16>() {
+        Ok(number) if number > 0 && port.bytes().all(|b| b.is_ascii_digit()) => {
+            Ok(Address { host: host.to_owned(), port: number })
+        }
+        _ => Err("the port is not a number from 1 to 65535"),
     }
 }
 
@@ -133,36 +167,57 @@ impl fmt::Display for Endpoint {
 mod tests {
     use super::*;
 
-    /// Shapes of tulios and librdkafka reports (platformatic/kafka#364, librdkafka#1722).
+    fn parsed(text: &str) -> Address {
+        text.parse().expect(text)
+    }
+
+    /// The forms of librdkafka#1722, kafka-python#616 and platformatic/kafka#364 (B73).
     #[test]
-    fn addresses_are_read_or_refused_with_the_reason() {
-        for (text, host, port) in [
-            ("kafka:9092", "kafka", 9092),
-            ("[::1]:9092", "::1", 9092),
-            ("[2001:db8::1]:1", "2001:db8::1", 1),
-            ("10.0.0.1:65535", "10.0.0.1", 65535),
+    fn hosts_ports_and_brackets_are_told_apart() {
+        assert_eq!(parsed("[::1]:9092"), Address::new("::1", 9092));
+        assert_eq!(
+            parsed(" kafka-2.example.org:19092 "),
+            Address::new("kafka-2.example.org", 19092)
+        );
+        assert_eq!(parsed("10.0.0.1:1"), Address::new("10.0.0.1", 1));
+        assert_eq!(parsed("[fe80::1%eth0]:9092"), Address::new("fe80::1%eth0", 9092));
+        assert_eq!(
+            Address::parse_list("host:9092, [::1]:9093,").expect("two"),
+            [Address::new("host", 9092), Address::new("::1", 9093)]
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("::1", "brackets"),
+            ("2001:db8::1", "brackets"),
+            ("host:", "port is missing"),
+            ("host", "port is missing"),
+            ("[::1]", "port is missing"),
+            ("[::1", "closing bracket"),
+            ("[host]:9092", "no IPv6 address"),
+            ("host:99999", "1 to 65535"),
+            ("host:0", "1 to 65535"),
+            ("host:+1", "1 to 65535"),
+            ("host:-1", "1 to 65535"),
+            (":9092", "host is missing"),
+            ("SSL://host:9092", "scheme"),
+            ("a b:9092", "no host name"),
+            ("", "empty"),
         ] {
-            let address: Address = text.parse().expect(text);
-            assert_eq!((address.host(), address.port()), (host, port));
-            assert_eq!(address.to_string(), text);
+            let error = text.parse::<Address>().expect_err(text);
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains(reason), "{text}: {error}");
         }
-        for text in [
-            "::1",
-            "2001:db8::1",
-            "host:",
-            "host:99999",
-            "host",
-            ":1",
-            "[::1]",
-            "[::1:2",
-            "h h:1",
-            "host:0",
-        ] {
-            let error = text.parse::<Address>().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Config, "{text}");
-            assert!(error.to_string().contains(text), "{error}");
-        }
-        assert_eq!(Address::parse_list("host:9092, [::1]:9093,").expect("legal").len(), 2);
         assert!(Address::parse_list(" , ").is_err());
+        assert!(Address::parse_list("a:1,b").is_err());
+    }
+
+    #[test]
+    fn an_endpoint_shows_the_id_it_knows() {
+        let address = Address::new("kafka2", 9092);
+        assert_eq!(Endpoint::from(address.clone()).to_string(), "kafka2:9092");
+        assert_eq!(Endpoint { id: Some(2), address }.to_string(), "2 (kafka2:9092)");
     }
 }

@@ -2,22 +2,32 @@
 //!
 //! ```text
 //! tcp_client   a direct connection for proxies and fuzzers, its read loop on a thread
-//! pool         idle connections by broker, bounded, on r2d2
-//! connection   requests out, answers in, in order; negotiate: the first exchange
-//! versions     which version a request takes
+//! connections  the pool of a client; pool: idle connections by endpoint, bounded, on r2d2
+//! connection   open, agree on versions, call; halves: for a writing and a reading thread
 //! frame        size and payload, bounded, aligned
-//! stream       connecting, all addresses; address: host and port
+//! stream       a TCP socket with deadlines; resolve: names to addresses, at each connect
+//! address      host and port; a broker's endpoint               (values)
+//! negotiate    the first exchange; versions: which one to use   (decisions)
+//! in_flight    what was sent and not answered                   (decisions)
 //! ```
 //!
 //! Everything here blocks its caller, and everything takes a deadline. Nothing here knows topics,
-//! leaders or retries: a failure is described and given up.
+//! leaders or retries: a failure is described and given up. The threads are the callers', but for
+//! `ottla-pool` (closes idle connections), `ottla-dns` (looks up one name) and `ottla-tcp` (the read
+//! loop of a [`TcpClient`]).
 
 mod address;
 mod connection;
+mod connections;
 mod frame;
+mod halves;
+mod in_flight;
 mod negotiate;
 pub mod pool;
+mod resolve;
+mod settings;
 mod stream;
+mod tcp_client;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -25,24 +35,9 @@ mod tests;
 mod versions;
 
 pub use address::{Address, Endpoint};
-pub(crate) use connection::{
-    Answer, Closer, Connection, InFlight, RequestSender, ResponseReceiver,
-};
-pub(crate) use versions::BrokerVersions;
-
-use std::time::Duration;
-
-/// How connections are made.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// The name that brokers show in their logs.
-    pub(crate) client_id: String,
-    /// Longest wait for one address to accept.
-    pub(crate) connect_timeout: Duration,
-    /// Longest answer that is accepted, in bytes.
-    pub(crate) receive_max: usize,
-    /// Size of the socket's send buffer, the system's if `None`.
-    pub(crate) send_buffer: Option<usize>,
-    /// Size of the socket's receive buffer, the system's if `None`.
-    pub(crate) receive_buffer: Option<usize>,
-}
+pub(crate) use connection::Connection;
+pub(crate) use connections::Connections;
+pub(crate) use halves::{Closer, RequestSender, ResponseReceiver};
+pub(crate) use settings::Settings;
+pub use settings::TcpSettings;
+pub use tcp_client::{Read, ReadMode, TcpClient};

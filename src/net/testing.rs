@@ -1,8 +1,10 @@
-//! A scripted server for tests: accepts on a loopback port of the system's choice and lets a
-//! closure play the broker, one thread per connection. Ends with the value.
+//! A scripted server for tests: accepts on a loopback port and lets a closure play the broker, one
+//! thread per connection. Ends with the value; a script that panicked fails the test then.
+//!
+//! [`names`] holds host names under `.test` that resolve to what a test says.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,12 +12,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Address, Endpoint, Settings};
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::protocol::messages::{ApiVersion, ApiVersionsResponse};
 use crate::protocol::{
     ApiKey, Bytes, Message, Reader, RequestHeader, ResponseHeader, TaggedFields, Writer,
 };
-use crate::threads::{Thread, spawn};
+use crate::threads::{self, Thread, spawn};
 
 /// A request as the server reads it.
 pub(crate) struct Received {
@@ -63,18 +65,23 @@ impl Peer {
 
     /// Answers with a correlation id and version of the test's choice.
     pub(crate) fn answer_as<M: Message>(&mut self, id: i32, api: ApiKey, version: i16, body: &M) {
-        let mut writer = Writer::new();
-        let header = ResponseHeader { correlation_id: id, tagged_fields: TaggedFields::default() };
-        header.encode(&mut writer, api, version).expect("a header encodes");
-        body.encode(&mut writer, version).expect("an answer encodes");
-        let frame = writer.into_vec();
-        self.send(&(frame.len() as i32).to_be_bytes());
-        self.send(&frame);
+        self.send(&frame(id, api, version, body));
     }
 
     /// Sends any bytes; a client that has gone is no matter.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).ok();
+    }
+
+    /// Ends the sending side: the client reads the end of the stream, and can still write.
+    pub(crate) fn finish_sending(&mut self) {
+        self.stream.shutdown(Shutdown::Write).ok();
+    }
+
+    /// Takes whatever comes and says nothing, until the client closes.
+    pub(crate) fn hold(&mut self) {
+        let mut scratch = [0; 4096];
+        while matches!(self.stream.read(&mut scratch), Ok(1..)) {}
     }
 
     /// Answers ApiVersions with every API in every stable version; gives other requests back.
@@ -87,6 +94,17 @@ impl Peer {
             self.answer(&request, &all_versions());
         }
     }
+}
+
+/// An answer as it travels.
+pub(crate) fn frame<M: Message>(id: i32, api: ApiKey, version: i16, body: &M) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.put_be([0; 4]);
+    let header = ResponseHeader { correlation_id: id, tagged_fields: TaggedFields::default() };
+    header.encode(&mut writer, api, version).expect("a header encodes");
+    body.encode(&mut writer, version).expect("an answer encodes");
+    writer.set_i32(0, writer.len() as i32 - 4);
+    writer.into_vec()
 }
 
 /// An ApiVersions answer that lists all that this crate speaks.
@@ -105,82 +123,133 @@ pub(crate) fn all_versions() -> ApiVersionsResponse {
 
 /// The server.
 pub(crate) struct ScriptedServer {
-    address: Address,
-    stop: Arc<AtomicBool>,
-    accepted: Arc<AtomicUsize>,
-    streams: Arc<Mutex<Vec<TcpStream>>>,
-    threads: Arc<Mutex<Vec<Thread>>>,
+    local: SocketAddr,
+    shared: Arc<Shared>,
     acceptor: Option<Thread>,
 }
 
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    accepted: AtomicUsize,
+    /// Scripts that run.
+    running: AtomicUsize,
+    failures: Mutex<Vec<String>>,
+    connections: Mutex<Vec<(Arc<TcpStream>, Thread)>>,
+}
+
 impl ScriptedServer {
-    /// Starts it; `play` runs once per connection, on a thread of its own.
+    /// Starts it on a free port; `play` runs once per connection, on a thread of its own.
     pub(crate) fn start(play: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
-        let port = listener.local_addr().expect("a bound address").port();
-        let mut server = Self {
-            address: Address::new("127.0.0.1", port),
-            stop: Arc::default(),
-            accepted: Arc::default(),
-            streams: Arc::default(),
-            threads: Arc::default(),
-            acceptor: None,
-        };
-        let (stop, accepted) = (Arc::clone(&server.stop), Arc::clone(&server.accepted));
-        let (streams, threads) = (Arc::clone(&server.streams), Arc::clone(&server.threads));
-        let play = Arc::new(play);
-        let acceptor = spawn("test-accept", move || {
-            for stream in listener.incoming() {
-                if stop.load(Ordering::SeqCst) {
-                    return;
-                }
-                let stream = stream.expect("accept");
-                stream.set_nodelay(true).expect("nodelay");
-                streams.lock().push(stream.try_clone().expect("a second handle"));
-                let peer = Peer { stream, index: accepted.fetch_add(1, Ordering::SeqCst) };
-                let play = Arc::clone(&play);
-                let body = move || {
-                    let ended = peer.stream.try_clone().expect("a second handle");
-                    play(peer);
-                    ended.shutdown(Shutdown::Both).ok();
-                };
-                threads.lock().push(spawn("test-peer", body).expect("a thread"));
-            }
-        });
-        server.acceptor = Some(acceptor.expect("a thread"));
-        server
+        Self::start_on("127.0.0.1:0".parse().expect("an address"), play)
+    }
+
+    /// Starts it on `local`.
+    pub(crate) fn start_on(local: SocketAddr, play: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(local).expect("a loopback port");
+        let local = listener.local_addr().expect("a bound address");
+        let shared = Arc::<Shared>::default();
+        let (own, play) = (Arc::clone(&shared), Arc::new(play));
+        let acceptor = spawn("test-accept", move || accept(&listener, &own, &play));
+        Self { local, shared, acceptor: Some(acceptor.expect("a thread")) }
     }
 
     /// How many connections were made.
     pub(crate) fn accepted(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst)
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many scripts run.
+    pub(crate) fn running(&self) -> usize {
+        self.shared.running.load(Ordering::SeqCst)
     }
 
     /// Where it listens.
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> Address {
+        Address::new(self.local.ip().to_string(), self.local.port())
+    }
+
+    /// It as a broker to begin with.
     pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint { id: None, address: self.address.clone() }
+        Endpoint { id: None, address: self.address() }
     }
 
     /// Ends every connection, keeps accepting.
     pub(crate) fn drop_connections(&self) {
-        for stream in self.streams.lock().drain(..) {
+        for (stream, _) in self.shared.connections.lock().iter() {
             stream.shutdown(Shutdown::Both).ok();
         }
     }
 }
 
+fn accept<F>(listener: &TcpListener, shared: &Arc<Shared>, play: &Arc<F>)
+where
+    F: Fn(Peer) + Send + Sync + 'static,
+{
+    for stream in listener.incoming() {
+        if shared.stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let stream = stream.expect("accept");
+        stream.set_nodelay(true).expect("nodelay");
+        let kept = Arc::new(stream.try_clone().expect("a second handle"));
+        let index = shared.accepted.fetch_add(1, Ordering::SeqCst);
+        shared.running.fetch_add(1, Ordering::SeqCst);
+        let (own, play, ended) = (Arc::clone(shared), Arc::clone(play), Arc::clone(&kept));
+        let thread = spawn("test-peer", move || {
+            let outcome = threads::guard(|| play(Peer { stream, index }));
+            if let Err(panic) = outcome {
+                own.failures.lock().push(format!("connection {index}: {panic}"));
+            }
+            ended.shutdown(Shutdown::Both).ok();
+            own.running.fetch_sub(1, Ordering::SeqCst);
+        });
+        let mut connections = shared.connections.lock();
+        // The handles of ended connections go, or a long test would run out of them.
+        connections.retain(|(_, thread)| !thread.has_ended());
+        connections.push((kept, thread.expect("a thread")));
+    }
+}
+
 impl Drop for ScriptedServer {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        let wake = super::stream::connect(&self.endpoint(), &settings(), soon());
-        drop(wake);
+        self.shared.stop.store(true, Ordering::SeqCst);
+        drop(super::stream::Stream::connect(&self.address(), &settings(), soon()));
         if let Some(acceptor) = self.acceptor.take() {
             acceptor.join();
         }
         self.drop_connections();
-        for thread in self.threads.lock().drain(..) {
+        for (_, thread) in self.shared.connections.lock().drain(..) {
             thread.join_by(soon());
         }
+        let failures = std::mem::take(&mut *self.shared.failures.lock());
+        if !std::thread::panicking() {
+            assert!(failures.is_empty(), "scripts failed: {failures:?}");
+        }
+    }
+}
+
+/// An address of this host that refuses connections. The socket keeps it from being used.
+pub(crate) fn refusing() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("its address").as_socket().expect("an IP address");
+    (socket, address)
+}
+
+/// Waits until `condition` holds, at most as long as [`soon`] says.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = soon();
+    while !condition() {
+        assert!(!deadline.has_passed(clock::now()), "it never came true that {what}");
+        threads::pause(Duration::from_millis(1));
     }
 }
 
@@ -198,4 +267,45 @@ pub(crate) fn settings() -> Settings {
 /// A deadline that a healthy test never meets.
 pub(crate) fn soon() -> Deadline {
     Deadline::within(Duration::from_secs(20))
+}
+
+/// Host names under `.test`, common to all tests of the process: each test takes names of its own.
+pub(crate) mod names {
+    use std::collections::HashMap;
+    use std::io;
+    use std::net::SocketAddr;
+    use std::sync::{Arc, LazyLock};
+
+    use parking_lot::Mutex;
+
+    type Answer = dyn Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+    static NAMES: LazyLock<Mutex<HashMap<String, Arc<Answer>>>> = LazyLock::new(Mutex::default);
+
+    /// `name` resolves to `addresses` from now on, whatever port is asked for.
+    pub(crate) fn set(name: &str, addresses: &[SocketAddr]) {
+        let addresses = addresses.to_vec();
+        set_with(name, move || Ok(addresses.clone()));
+    }
+
+    /// `name` resolves to what `answer` gives from now on.
+    pub(crate) fn set_with(
+        name: &str,
+        answer: impl Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
+    ) {
+        assert!(name.ends_with(".test"), "only names under .test are looked up here");
+        NAMES.lock().insert(name.to_owned(), Arc::new(answer));
+    }
+
+    /// What `name` resolves to, `None` when it is not under `.test`.
+    pub(crate) fn look_up(name: &str) -> Option<io::Result<Vec<SocketAddr>>> {
+        if !name.ends_with(".test") {
+            return None;
+        }
+        let answer = NAMES.lock().get(name).cloned();
+        Some(match answer {
+            Some(answer) => answer(),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "the name is not known")),
+        })
+    }
 }

@@ -1,68 +1,85 @@
 //! What a broker speaks, and which version a request takes.
 //!
-//! The version of a request is the highest that all three allow: this crate (stable versions
-//! only), the caller's own limit, and the broker on this very connection. It is never inferred
-//! from an advertised minimum: brokers from 4.0 advertise Produce 0-2 and refuse them.
-
-use std::collections::BTreeMap;
+//! The version of a request is the highest that all three have: this crate (stable versions only),
+//! the caller's own limit, and the broker on this very connection. It is never inferred from an
+//! advertised minimum: brokers from 4.0 advertise Produce 0-2 and refuse them (KAFKA-18659).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::messages::ApiVersionsResponse;
 use crate::protocol::{ApiKey, VersionRange};
 
-/// The answer of one broker to ApiVersions.
+/// What a broker said about itself on one connection. Brokers of one cluster differ during an
+/// upgrade.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BrokerVersions {
-    apis: BTreeMap<i16, VersionRange>,
-    /// Feature levels in force in the cluster, by name.
-    features: BTreeMap<String, i16>,
-    /// How new `features` is; -1 when unknown.
-    features_epoch: i64,
+    /// Ascending by API.
+    ranges: Vec<(ApiKey, VersionRange)>,
+    /// Finalized features and their levels.
+    features: Vec<(String, i16)>,
 }
 
 impl BrokerVersions {
     pub(crate) fn new(response: &ApiVersionsResponse) -> Self {
-        let apis = response
+        let mut ranges: Vec<_> = response
             .api_keys
             .iter()
-            .map(|api| (api.api_key, VersionRange { min: api.min_version, max: api.max_version }));
-        let features = response.finalized_features.iter();
-        Self {
-            apis: apis.collect(),
-            features: features.map(|f| (f.name.clone(), f.max_version_level)).collect(),
-            features_epoch: response.finalized_features_epoch,
-        }
+            .map(|row| {
+                let range = VersionRange { min: row.min_version, max: row.max_version };
+                (ApiKey(row.api_key), range)
+            })
+            .filter(|(_, range)| range.min <= range.max)
+            .collect();
+        // Stable, so that of two rows for one API the first holds.
+        ranges.sort_by_key(|(api, _)| *api);
+        ranges.dedup_by_key(|(api, _)| *api);
+        let features = response
+            .finalized_features
+            .iter()
+            .map(|feature| (feature.name.clone(), feature.max_version_level))
+            .collect();
+        Self { ranges, features }
     }
 
-    /// The versions that the broker lists for `api`.
+    /// The versions of `api` that the broker offers, `None` when it lacks the API.
     pub(crate) fn of(&self, api: ApiKey) -> Option<VersionRange> {
-        self.apis.get(&api.0).copied()
+        let index = self.ranges.binary_search_by_key(&api, |(key, _)| *key).ok()?;
+        self.ranges.get(index).map(|(_, range)| *range)
     }
 
-    /// The version to use for `api` within the caller's `cap`.
+    /// The level of a finalized feature, such as `transaction.version`; 0 when it is not in force.
+    pub(crate) fn feature(&self, name: &str) -> i16 {
+        self.features.iter().find(|(known, _)| known == name).map_or(0, |(_, level)| *level)
+    }
+
+    /// The version to use for `api`: the highest that this crate has as stable, `cap` allows and
+    /// the broker offers.
     ///
     /// # Errors
-    /// `UnsupportedVersion`, naming all ranges; nothing was sent.
+    /// `UnsupportedVersion`, naming the ranges, when there is none.
     pub(crate) fn choose(&self, api: ApiKey, cap: VersionRange) -> Result<i16> {
-        let ours = api.facts().map_or(VersionRange::EMPTY, |facts| facts.stable);
-        let wanted = ours.intersection(cap).unwrap_or(VersionRange::EMPTY);
-        let Some(theirs) = self.of(api) else {
-            let message = format!("the broker does not offer {api}");
-            return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+        let unsupported = |text| Err(Error::new(ErrorKind::UnsupportedVersion, text));
+        let Some(ours) = own_versions(api) else {
+            return unsupported(format!("this client does not speak {api}"));
         };
-        match wanted.intersection(theirs) {
-            Some(both) => Ok(both.max),
-            None => Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("the broker offers {api} {theirs}, this call needs {wanted}"),
-            )),
+        let Some(wanted) = ours.intersection(cap) else {
+            return unsupported(format!(
+                "this client has {api} {ours}, but {cap} is needed for what was asked"
+            ));
+        };
+        match self.of(api) {
+            None => unsupported(format!("the broker does not offer {api}")),
+            Some(offered) => match offered.intersection(wanted) {
+                Some(common) => Ok(common.max),
+                None => unsupported(format!(
+                    "the broker offers {api} {offered}, this client needs {wanted}"
+                )),
+            },
         }
     }
+}
 
-    /// The level in force of a feature such as `transaction.version`, 0 when it is not listed.
-    pub(crate) fn feature(&self, name: &str) -> i16 {
-        self.features.get(name).copied().unwrap_or(0)
-    }
+fn own_versions(api: ApiKey) -> Option<VersionRange> {
+    api.facts().map(|facts| facts.stable)
 }
 
 #[cfg(test)]
@@ -72,33 +89,52 @@ mod tests {
 
     const ANY: VersionRange = VersionRange { min: 0, max: i16::MAX };
 
-    fn broker(apis: &[(ApiKey, i16, i16)]) -> BrokerVersions {
-        let api_keys = apis.iter().map(|(api, min, max)| ApiVersion {
+    fn table(rows: &[(ApiKey, i16, i16)]) -> ApiVersionsResponse {
+        let row = |(api, min_version, max_version): &(ApiKey, i16, i16)| ApiVersion {
             api_key: api.0,
-            min_version: *min,
-            max_version: *max,
-            ..Default::default()
-        });
-        BrokerVersions::new(&ApiVersionsResponse {
-            api_keys: api_keys.collect(),
-            ..Default::default()
-        })
+            min_version: *min_version,
+            max_version: *max_version,
+            ..ApiVersion::default()
+        };
+        ApiVersionsResponse {
+            api_keys: rows.iter().map(row).collect(),
+            ..ApiVersionsResponse::default()
+        }
     }
 
-    /// Absent keys, newer brokers, ranges that do not meet (IBM/sarama#3741).
+    /// IBM/sarama#3741 (B71): the highest common version, or an error that names both ranges.
     #[test]
-    fn the_highest_common_version_is_chosen_or_the_ranges_are_named() {
-        let broker = broker(&[(ApiKey::PRODUCE, 3, 99), (ApiKey::FETCH, 40, 50)]);
-        assert_eq!(broker.choose(ApiKey::PRODUCE, ANY).expect("common"), 13);
-        let cap = VersionRange { min: 0, max: 9 };
-        assert_eq!(broker.choose(ApiKey::PRODUCE, cap).expect("common"), 9);
-        let error = broker.choose(ApiKey::FETCH, ANY).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-        assert!(
-            error.to_string().contains("40-50") && error.to_string().contains("0-18"),
-            "{error}"
-        );
-        let error = broker.choose(ApiKey::INIT_PRODUCER_ID, ANY).unwrap_err();
-        assert!(error.to_string().contains("does not offer InitProducerId"), "{error}");
+    fn versions_come_from_what_all_three_have() {
+        let versions = BrokerVersions::new(&table(&[
+            (ApiKey::PRODUCE, 3, 99),
+            (ApiKey::FETCH, 90, 99),
+            (ApiKey::METADATA, 5, 4),
+            (ApiKey::LIST_OFFSETS, 1, 6),
+            (ApiKey::LIST_OFFSETS, 8, 9),
+            (ApiKey(999), 0, 1),
+        ]));
+        let cap = |min, max| VersionRange { min, max };
+        assert_eq!(versions.choose(ApiKey::PRODUCE, ANY).expect("common"), 13);
+        assert_eq!(versions.choose(ApiKey::PRODUCE, cap(0, 9)).expect("common"), 9);
+        assert_eq!(versions.choose(ApiKey::LIST_OFFSETS, ANY).expect("the first row"), 6);
+        for (api, cap, text) in [
+            (ApiKey::FETCH, ANY, "the broker offers Fetch 90-99, this client needs 0-18"),
+            (ApiKey::PRODUCE, cap(0, 2), "the broker offers Produce 3-99, this client needs 0-2"),
+            (ApiKey::PRODUCE, cap(20, 21), "this client has Produce 0-13, but 20-21 is needed"),
+            (ApiKey::INIT_PRODUCER_ID, ANY, "the broker does not offer InitProducerId"),
+            (ApiKey::METADATA, ANY, "the broker does not offer Metadata"),
+            (ApiKey(999), ANY, "this client does not speak API 999"),
+        ] {
+            let error = versions.choose(api, cap).expect_err(text);
+            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    /// The registry marks `InitProducerId` 6 as unstable: brokers hang up on it.
+    #[test]
+    fn unstable_versions_are_not_chosen() {
+        let versions = BrokerVersions::new(&table(&[(ApiKey::INIT_PRODUCER_ID, 0, 6)]));
+        assert_eq!(versions.choose(ApiKey::INIT_PRODUCER_ID, ANY).expect("common"), 5);
     }
 }
