@@ -202,6 +202,11 @@ impl Cluster {
         )
     }
 
+    /// Asks anew who coordinates `group` the next time: an answer said that it is another.
+    pub(crate) fn forget_coordinator(&self, group: &str) {
+        self.coordinators.lock().remove(group);
+    }
+
     /// The coordinator of a group, from the cache or asked for: one attempt.
     fn coordinator(&self, group: &str, deadline: Deadline) -> Result<Endpoint> {
         if let Some(known) = self.coordinators.lock().get(group) {

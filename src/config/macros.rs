@@ -77,13 +77,18 @@ macro_rules! config_struct {
     };
 }
 
-/// The typed setters of a builder that holds the struct in its field `config`.
+/// The typed setters of a builder that holds the struct in its field `config`, or in the one that
+/// is named.
 ///
 /// ```text
 /// producer_properties! { config_setters ProducerBuilder }
+/// fetch_properties! { config_setters NodeBuilder as fetch }
 /// ```
 macro_rules! config_setters {
-    ($builder:ty; $(
+    ($builder:ty; $($rows:tt)+) => {
+        config_setters! { $builder as config; $($rows)+ }
+    };
+    ($builder:ty as $part:ident; $(
         $(#[doc = $doc:literal])+
         $name:literal $field:ident: $type:ty = $default:expr $(, $min:tt to $max:tt)?;
     )+) => {
@@ -93,7 +98,7 @@ macro_rules! config_setters {
             #[doc = concat!("Property `", $name, "`; defaults to `", stringify!($default), "`.")]
             #[must_use]
             pub fn $field(mut self, value: $type) -> Self {
-                self.config.$field = value;
+                self.$part.$field = value;
                 self
             }
         )+}

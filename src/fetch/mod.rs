@@ -19,8 +19,8 @@ mod record;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use offsets::list;
 pub use offsets::{At, PartitionOffset};
+pub(crate) use offsets::{list, list_now};
 pub use reader::{Missing, RangeReader};
 pub use record::{BatchIter, ConsumerRecord, FetchedBatch};
 

@@ -112,6 +112,23 @@ pub(crate) fn list(
         .collect()
 }
 
+/// As [`list`], but one attempt only: for a caller that comes back anyway.
+pub(crate) fn list_now(
+    cluster: &Cluster,
+    wanted: &[Wanted],
+    at: At,
+    isolation: IsolationLevel,
+    deadline: Deadline,
+) -> Vec<Result<Option<i64>>> {
+    let missing = || Err(Error::new(ErrorKind::Timeout, "no answer"));
+    let mut results: Vec<_> = wanted.iter().map(|_| missing()).collect();
+    let all: Vec<usize> = (0..wanted.len()).collect();
+    for (index, result) in list_once(cluster, wanted, &all, at, isolation, deadline) {
+        results[index] = result;
+    }
+    results
+}
+
 /// One attempt for the partitions at the indices `open`.
 fn list_once(
     cluster: &Cluster,

@@ -24,6 +24,35 @@ pub struct FetchedBatch {
 }
 
 impl FetchedBatch {
+    /// A batch with a record at each offset of `offsets`, its value the offset's digits, and
+    /// nothing in the rest of `window`.
+    #[cfg(test)]
+    pub(crate) fn for_test(
+        topic: &str,
+        partition: i32,
+        offsets: Range<i64>,
+        window: Range<i64>,
+    ) -> Self {
+        use crate::protocol::Bytes;
+        use crate::protocol::records::{
+            BatchBuilder, Compression, Compressor, Decompressor, RecordBatches,
+        };
+        let mut builder = BatchBuilder::new(Vec::new());
+        for offset in offsets.clone() {
+            builder
+                .append(0, None, Some(offset.to_string().as_bytes()), &[])
+                .expect("a small record");
+        }
+        let mut bytes = builder
+            .finish(Compression::None, None, &mut Compressor::default())
+            .expect("a batch of a few records");
+        bytes[..8].copy_from_slice(&offsets.start.to_be_bytes());
+        let mut batches = RecordBatches::new(Bytes::from(bytes));
+        let batch = batches.next().expect("one batch").expect("a sound batch");
+        let records = batch.records(&mut Decompressor::default()).expect("no compression");
+        Self { topic: topic.into(), partition, records, window }
+    }
+
     /// The topic.
     pub fn topic(&self) -> &str {
         &self.topic

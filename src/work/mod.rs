@@ -20,16 +20,52 @@
 //! - `life`: the life cycle as a pure state machine of (state, operation, now).
 //! - [`memory`]: that state machine behind a mutex: a queue for one process.
 //!
+//! And around the queue:
+//!
+//! - `organiser`: elects itself, plans, mends, commits the group's offsets.
+//! - `session`, `worker`: one worker's way from claim to settlement; `lease` keeps what it holds.
+//! - [`Node`], [`PullNode`]: what a program starts, by [`Client::node`](crate::Client::node).
+//! - `kafka`: what all of them need of Kafka, as one seam; `remote` is the real one.
+//!
 //! The invariant of all of it, per partition: `[low, planned)` is tiled exactly by outstanding
 //! units and done ranges. Nothing is skipped without a record of what and why.
 
+mod builder;
+mod commit;
+mod crew;
+mod events;
+mod handler;
+mod kafka;
+mod lease;
 mod life;
 pub mod memory;
+mod node;
+#[cfg(test)]
+mod node_tests;
+mod organiser;
 pub mod plan;
+mod pull;
 pub mod queue;
+mod reading;
+mod remote;
+mod session;
+mod shared;
 pub mod snapshot;
+mod stats;
+#[cfg(test)]
+mod testing;
+mod trouble;
 pub mod unit;
+mod unit_handle;
+mod worker;
 
+pub use builder::{NodeBuilder, QueueSource};
+pub use events::{Event, Events};
+pub use handler::HandlerResult;
 pub use memory::MemoryQueue;
-pub use queue::WorkQueue;
+pub use node::Node;
+pub use pull::PullNode;
+pub use queue::{DeadUnit, QueueRules, WorkQueue};
+pub use stats::{NodeStats, WorkerStats};
 pub use unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
+pub use unit_handle::{Unit, UnitBatches, UnitRecords};

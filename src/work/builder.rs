@@ -1,0 +1,271 @@
+//! [`NodeBuilder`]: settings of a node, checked when it is started.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::config::{AutoOffsetReset, FetchConfig, IsolationLevel, WorkConfig};
+use crate::error::{Error, ErrorKind, Result};
+use crate::threads::Stop;
+use crate::work::crew::{Crew, check_topic};
+use crate::work::events::EventSink;
+use crate::work::handler::{HandlerResult, Sink, log_dead_letter};
+use crate::work::kafka::Kafka;
+use crate::work::lease::Leases;
+use crate::work::memory::MemoryQueue;
+use crate::work::node::Node;
+use crate::work::pull::PullNode;
+use crate::work::queue::{DeadUnit, QueueRules, WorkQueue};
+use crate::work::remote::RemoteKafka;
+use crate::work::session::Workshop;
+use crate::work::shared::Shared;
+use crate::work::unit_handle::Unit;
+
+/// Longest name of a group.
+const GROUP_BYTES_MAX: usize = 249;
+
+/// Where a node's queue comes from: what [`NodeBuilder::queue`] takes.
+pub trait QueueSource: fmt::Debug {
+    /// The queue of `group`, which works by `rules`. `prefix` begins every name in a store that
+    /// others share.
+    ///
+    /// # Errors
+    /// When it cannot be reached or is not set up as it must be.
+    fn open(&self, group: &str, prefix: &str, rules: QueueRules) -> Result<Arc<dyn WorkQueue>>;
+}
+
+/// A queue that exists already; its own rules hold.
+impl QueueSource for Arc<dyn WorkQueue> {
+    fn open(&self, _: &str, _: &str, _: QueueRules) -> Result<Arc<dyn WorkQueue>> {
+        Ok(Arc::clone(self))
+    }
+}
+
+/// Clones share the queue: give one to each node of this process. Its own rules hold.
+impl QueueSource for MemoryQueue {
+    fn open(&self, _: &str, _: &str, _: QueueRules) -> Result<Arc<dyn WorkQueue>> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+/// Collects the settings of a node. One setter per property.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use ottla::Client;
+/// use ottla::work::Unit;
+///
+/// let client = Client::builder("localhost:9092").build()?;
+/// let node = client.node("billing").topics(["orders"]).workers(8).run(|unit: &mut Unit| {
+///     for record in unit.records()? {
+///         let record = record?;
+///         println!("{:?}", record.value());
+///         unit.done_to(record.offset() + 1);
+///     }
+///     Ok(())
+/// })?;
+/// node.drain(Duration::from_secs(60))?;
+/// node.shutdown(Duration::from_secs(20))?;
+/// # Ok::<(), ottla::Error>(())
+/// ```
+pub struct NodeBuilder {
+    client: Client,
+    group: String,
+    config: WorkConfig,
+    fetch: FetchConfig,
+    topics: BTreeSet<String>,
+    queue: Option<Box<dyn QueueSource>>,
+    sink: Arc<Sink>,
+}
+
+work_properties! { config_setters NodeBuilder }
+fetch_properties! { config_setters NodeBuilder as fetch }
+
+impl Client {
+    /// Begins a node of `group`: processes that share the work of its topics. Settings are those
+    /// given to [`from_properties`](Client::from_properties), or the defaults.
+    pub fn node(&self, group: &str) -> NodeBuilder {
+        NodeBuilder {
+            group: group.to_owned(),
+            config: self.work_config().clone(),
+            fetch: self.fetch_config().clone(),
+            client: self.clone(),
+            topics: BTreeSet::new(),
+            queue: None,
+            sink: Arc::new(log_dead_letter),
+        }
+    }
+}
+
+impl NodeBuilder {
+    /// The topics to read; adds to those named before.
+    #[must_use]
+    pub fn topics<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.topics.extend(topics.into_iter().map(Into::into));
+        self
+    }
+
+    /// Where the units are kept. Left out: in this process's memory, for this node alone.
+    #[must_use]
+    pub fn queue(mut self, source: impl QueueSource + 'static) -> Self {
+        self.queue = Some(Box::new(source));
+        self
+    }
+
+    /// Takes units that failed `max.attempts` times. It must store what it needs outside of the
+    /// queue before it returns `Ok`; on an error or a panic it is called again later, and the group's
+    /// offset stays below the unit. It may be called twice for one unit. The range can be read again
+    /// with [`Client::read`].
+    ///
+    /// Defaults to a line in the log. The queue keeps a list of errors for people in any case.
+    #[must_use]
+    pub fn dead_letter(
+        mut self,
+        sink: impl Fn(&DeadUnit) -> HandlerResult + Send + Sync + 'static,
+    ) -> Self {
+        self.sink = Arc::new(sink);
+        self
+    }
+
+    /// Starts a node that hands every unit to `handler`, on `workers` threads.
+    ///
+    /// The handler is called by all of them at the same time. A unit is acknowledged after it
+    /// returned `Ok`; after an error or a panic the unit is tried again, see [`Unit::done_to`].
+    ///
+    /// # Errors
+    /// `Config` and `InvalidInput` for illegal settings, group and topic names; `Queue` when the queue
+    /// cannot be reached; `Io` when the system has no thread to give. Kafka is not asked: the node
+    /// waits for it.
+    pub fn run(
+        self,
+        handler: impl Fn(&mut Unit) -> HandlerResult + Send + Sync + 'static,
+    ) -> Result<Node> {
+        let workers = self.config.workers as usize;
+        Node::start(self.crew(workers)?, workers, Arc::new(handler))
+    }
+
+    /// Starts a node that is asked for one record after the other. `workers` means nothing to it:
+    /// make more of them for more threads.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::run`].
+    pub fn pull(self) -> Result<PullNode> {
+        Ok(PullNode::start(self.crew(1)?))
+    }
+
+    fn crew(self, workers: usize) -> Result<Crew> {
+        let request_timeout = self.client.cluster().config().request_timeout;
+        Crew::start(self.workshop()?, workers, request_timeout)
+    }
+
+    /// Checks everything and makes what the threads share.
+    pub(crate) fn workshop(self) -> Result<Workshop> {
+        self.check()?;
+        let kafka = RemoteKafka::new(Arc::clone(self.client.cluster()), Arc::new(self.fetch));
+        let rules = rules_of(&self.config);
+        let queue = match self.queue {
+            Some(source) => source.open(&self.group, &self.config.queue_prefix, rules)?,
+            None => Arc::new(MemoryQueue::new(rules)),
+        };
+        let shared = Shared::new(self.group, self.config, EventSink::new(), self.topics);
+        Ok(assemble(queue, Arc::new(kafka), shared, self.sink))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.config.validate()?;
+        self.fetch.validate()?;
+        check_group(&self.group)?;
+        if self.topics.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidInput, "the node has no topics"));
+        }
+        self.topics.iter().try_for_each(|topic| check_topic(topic))?;
+        check_together(&self.config)
+    }
+}
+
+/// What the threads of a node share.
+pub(crate) fn assemble(
+    queue: Arc<dyn WorkQueue>,
+    kafka: Arc<dyn Kafka>,
+    shared: Shared,
+    sink: Arc<Sink>,
+) -> Workshop {
+    Workshop {
+        queue,
+        kafka,
+        shared: Arc::new(shared),
+        leases: Arc::new(Leases::default()),
+        sink,
+        stop: Stop::new(),
+        abandon: Stop::new(),
+    }
+}
+
+/// The rules that a node's settings make.
+pub(crate) fn rules_of(config: &WorkConfig) -> QueueRules {
+    QueueRules {
+        lease: config.unit_lease,
+        worker_timeout: config.worker_timeout,
+        leader_lock: config.organiser_lease,
+        max_attempts: config.max_attempts,
+        retry_backoff: config.unit_retry_backoff,
+        retry_backoff_max: config.unit_retry_backoff_max,
+    }
+}
+
+/// A group's name is part of key names in Redis, where braces have a meaning.
+fn check_group(group: &str) -> Result<()> {
+    let legal = |letter: char| !letter.is_control() && !matches!(letter, '{' | '}');
+    if group.is_empty() || group.len() > GROUP_BYTES_MAX || !group.chars().all(legal) {
+        let message = format!(
+            "the group's name must have 1 to {GROUP_BYTES_MAX} bytes, without braces and control \
+             characters"
+        );
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
+
+/// Settings that must fit each other.
+fn check_together(config: &WorkConfig) -> Result<()> {
+    let pairs = [
+        ("unit.lease.ms", config.unit_lease, "unit.max.ms", config.unit_max),
+        (
+            "unit.retry.backoff.ms",
+            config.unit_retry_backoff,
+            "unit.retry.backoff.max.ms",
+            config.unit_retry_backoff_max,
+        ),
+        (
+            "planning.interval.ms",
+            config.planning_interval,
+            "organiser.lease.ms",
+            config.organiser_lease,
+        ),
+    ];
+    for (less, low, more, high) in pairs {
+        if low > high {
+            let message = format!(
+                "{less}={} must not be more than {more}={}",
+                low.as_millis(),
+                high.as_millis()
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Debug for NodeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeBuilder")
+            .field("group", &self.group)
+            .field("topics", &self.topics)
+            .field("config", &self.config)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,319 @@
+//! [`Unit`]: a work unit in a handler's hand.
+//!
+//! Owned by one worker thread, which hands it to the handler and settles it afterwards. The
+//! handler reads through it and says how far it came; the lease thread reads that position
+//! ([`Held`]) with each renewal, so that a crash costs the records after it only.
+//!
+//! Invariant: a unit whose reading failed is never acknowledged as a whole, whatever the handler
+//! returns: the failure is kept here, and the worker asks for it before it settles.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::clock::Deadline;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fetch::{ConsumerRecord, FetchedBatch};
+use crate::protocol::Uuid;
+use crate::threads::Stop;
+use crate::work::events::{Event, EventSink};
+use crate::work::kafka::{Kafka, Portion, UnitReader};
+use crate::work::lease::Held;
+use crate::work::queue::Lease;
+use crate::work::unit::UnitId;
+
+/// Between two looks at whether the node stops or the lease is lost, while the log does not reach
+/// a unit's end.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A work unit as a handler sees it: a range of one partition to read and handle.
+///
+/// Read its records with [`Unit::records`], or portion by portion with [`Unit::batches`]. After
+/// the handler returned `Ok` the whole range is acknowledged. After an error or a panic what lies
+/// before [`Unit::done_to`] is acknowledged, and the rest is tried again.
+///
+/// Records are fetched when they are asked for; nothing is fetched for a handler that does not ask.
+pub struct Unit {
+    held: Arc<Held>,
+    lease: Lease,
+    reading: Mutex<Reading>,
+    kafka: Arc<dyn Kafka>,
+    events: EventSink,
+    abandon: Stop,
+}
+
+/// How far the reading of a unit came.
+#[derive(Default)]
+struct Reading {
+    reader: Option<Box<dyn UnitReader>>,
+    /// What is left of a batch that is given out record by record.
+    rest: Option<Box<dyn Iterator<Item = Result<ConsumerRecord>> + Send>>,
+    ended: bool,
+    failure: Option<Error>,
+    records: u64,
+}
+
+/// What a worker needs to make a [`Unit`].
+pub(crate) struct UnitParts {
+    pub(crate) held: Arc<Held>,
+    pub(crate) lease: Lease,
+    pub(crate) kafka: Arc<dyn Kafka>,
+    pub(crate) events: EventSink,
+    /// Set when the node does not wait for handlers any more.
+    pub(crate) abandon: Stop,
+}
+
+impl Unit {
+    pub(crate) fn new(parts: UnitParts) -> Self {
+        let UnitParts { held, lease, kafka, events, abandon } = parts;
+        let reading = Mutex::default();
+        Self { held, lease, reading, kafka, events, abandon }
+    }
+
+    /// Its identity: `topic/partition/start-end`, the same in every attempt. A sink can use its
+    /// text as a key that makes writing idempotent.
+    pub fn id(&self) -> &UnitId {
+        &self.held.unit
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        self.held.unit.topic()
+    }
+
+    /// The partition.
+    pub fn partition(&self) -> i32 {
+        self.held.unit.partition()
+    }
+
+    /// The offsets, end exclusive. Fewer records may be there: compaction and transaction markers
+    /// leave gaps.
+    pub fn range(&self) -> Range<i64> {
+        self.held.unit.start()..self.held.unit.end()
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.lease.attempt
+    }
+
+    /// Whether a failure now is final: the unit would go to the dead-letter sink.
+    pub fn is_last_attempt(&self) -> bool {
+        self.lease.is_last
+    }
+
+    /// Whether the lease went to another worker: what is handled from now on is handled twice.
+    /// Reading ends with an error of kind `LeaseLost` then. A handler that works on one record for
+    /// long may look here and give up.
+    pub fn is_lost(&self) -> bool {
+        self.held.is_lost()
+    }
+
+    /// Everything before `offset` is done, whatever happens to the rest: if the handler fails later,
+    /// the unit is tried again from here on. Never goes back.
+    pub fn done_to(&self, offset: i64) {
+        self.held.done_to(offset);
+    }
+
+    /// Iterator over the records that were not read yet. Blocks while they are fetched; an offset
+    /// that the log does not reach is waited for.
+    ///
+    /// After an error of the iterator (a broker that stays away, a damaged batch, a lost lease) it
+    /// ends. The handler is best left with that error; if it returns `Ok` all the same, the unit is
+    /// not acknowledged beyond [`Unit::done_to`].
+    ///
+    /// # Errors
+    /// `InvalidInput` while another iterator of this unit is alive.
+    pub fn records(&self) -> Result<UnitRecords<'_>> {
+        Ok(UnitRecords { unit: self, reading: self.reading()? })
+    }
+
+    /// Iterator over the records by the portion they were fetched in: the fast path for handlers
+    /// that take many at once. Else like [`Unit::records`].
+    ///
+    /// # Errors
+    /// `InvalidInput` while another iterator of this unit is alive.
+    pub fn batches(&self) -> Result<UnitBatches<'_>> {
+        Ok(UnitBatches { unit: self, reading: self.reading()? })
+    }
+
+    fn reading(&self) -> Result<MutexGuard<'_, Reading>> {
+        self.reading.try_lock().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, "the unit's records are being iterated already")
+        })
+    }
+
+    /// The failure that ended the reading, if one did.
+    pub(crate) fn read_failure(&self) -> Option<Error> {
+        self.reading.lock().failure.clone()
+    }
+
+    /// How many records were given out.
+    pub(crate) fn records_read(&self) -> u64 {
+        self.reading.lock().records
+    }
+
+    /// The topic's id when the unit was planned.
+    pub(crate) fn topic_id(&self) -> Uuid {
+        self.lease.topic_id
+    }
+
+    /// What is shared with the lease thread.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    /// The next batch, waiting for it until `limit`, or for as long as it takes: `Some(None)` at
+    /// the unit's end, `None` when it is not known in time.
+    fn fetch(
+        &self,
+        reading: &mut Reading,
+        limit: Option<Deadline>,
+    ) -> Result<Option<Option<FetchedBatch>>> {
+        if let Some(failure) = &reading.failure {
+            return Err(failure.clone());
+        }
+        let fetched = self.fetch_or_fail(reading, limit);
+        if let Err(error) = &fetched {
+            reading.failure = Some(error.clone());
+        }
+        fetched
+    }
+
+    fn fetch_or_fail(
+        &self,
+        reading: &mut Reading,
+        limit: Option<Deadline>,
+    ) -> Result<Option<Option<FetchedBatch>>> {
+        while !reading.ended {
+            if self.held.is_lost() {
+                return Err(self.error(ErrorKind::LeaseLost, "the lease went to another worker"));
+            }
+            if self.abandon.is_set() {
+                return Err(self.error(ErrorKind::Closed, "the node has stopped"));
+            }
+            let reader = match &mut reading.reader {
+                Some(reader) => reader,
+                none => none.insert(self.kafka.open(&self.held.unit, self.lease.topic_id)?),
+            };
+            let look = Deadline::within(LOOK_EVERY);
+            match reader.next(limit.map_or(look, |limit| limit.min(look)))? {
+                Portion::Batch(batch) => return Ok(Some(Some(batch))),
+                Portion::Skipped { from, to } => self.skipped(from, to),
+                Portion::Nothing if limit.is_some_and(|limit| limit.left().is_zero()) => {
+                    return Ok(None);
+                }
+                Portion::Nothing => {}
+                Portion::End => reading.ended = true,
+            }
+        }
+        Ok(Some(None))
+    }
+
+    /// The next record, waiting for it until `limit`, or for as long as it takes: `Some(None)` at
+    /// the unit's end, `None` when it is not known in time.
+    fn next_record(
+        &self,
+        reading: &mut Reading,
+        limit: Option<Deadline>,
+    ) -> Result<Option<Option<ConsumerRecord>>> {
+        loop {
+            if let Some(rest) = &mut reading.rest {
+                match rest.next() {
+                    Some(Ok(record)) => {
+                        reading.records += 1;
+                        return Ok(Some(Some(record)));
+                    }
+                    Some(Err(error)) => {
+                        reading.rest = None;
+                        reading.failure = Some(error.clone());
+                        return Err(error);
+                    }
+                    None => reading.rest = None,
+                }
+            }
+            match self.fetch(reading, limit)? {
+                Some(Some(batch)) => reading.rest = Some(Box::new(batch.into_records())),
+                Some(None) => return Ok(Some(None)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The next record, waiting for it until `limit` at most: `Some(None)` at the unit's end, `None`
+    /// when it is not known in time.
+    pub(crate) fn next_within(&self, limit: Deadline) -> Result<Option<Option<ConsumerRecord>>> {
+        let mut reading = self.reading()?;
+        self.next_record(&mut reading, Some(limit))
+    }
+
+    fn skipped(&self, from: i64, to: i64) {
+        log::warn!("offsets {from} to {to} of unit {} are gone from the log", self.held.unit);
+        self.held.skipped(from, to);
+        let partition = self.held.unit.topic_partition().clone();
+        self.events.tell(Event::Skipped { partition, from, to });
+    }
+
+    fn error(&self, kind: ErrorKind, message: &str) -> Error {
+        Error::new(kind, format!("{message}: unit {}", self.held.unit))
+    }
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unit")
+            .field("id", &self.held.unit)
+            .field("attempt", &self.lease.attempt)
+            .field("done_to", &self.held.position())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Iterator over a unit's records, see [`Unit::records`].
+pub struct UnitRecords<'a> {
+    unit: &'a Unit,
+    reading: MutexGuard<'a, Reading>,
+}
+
+impl Iterator for UnitRecords<'_> {
+    type Item = Result<ConsumerRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reading.failure.is_some() {
+            return None;
+        }
+        self.unit.next_record(&mut self.reading, None).map(Option::flatten).transpose()
+    }
+}
+
+impl fmt::Debug for UnitRecords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnitRecords").field("unit", self.unit).finish_non_exhaustive()
+    }
+}
+
+/// Iterator over a unit's records by portions, see [`Unit::batches`].
+pub struct UnitBatches<'a> {
+    unit: &'a Unit,
+    reading: MutexGuard<'a, Reading>,
+}
+
+impl Iterator for UnitBatches<'_> {
+    type Item = Result<FetchedBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reading.failure.is_some() {
+            return None;
+        }
+        self.unit.fetch(&mut self.reading, None).map(Option::flatten).transpose()
+    }
+}
+
+impl fmt::Debug for UnitBatches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnitBatches").field("unit", self.unit).finish_non_exhaustive()
+    }
+}
