@@ -19,6 +19,7 @@
 //! - [`queue`]: the trait [`WorkQueue`] with every rule written down, and its values.
 //! - `life`: the life cycle as a pure state machine of (state, operation, now).
 //! - [`memory`]: that state machine behind a mutex: a queue for one process.
+//! - [`redis`]: the same rules as Lua scripts: a queue for many machines.
 //!
 //! And around the queue:
 //!
@@ -47,6 +48,7 @@ pub mod plan;
 mod pull;
 pub mod queue;
 mod reading;
+pub mod redis;
 mod remote;
 mod session;
 mod shared;
@@ -54,6 +56,8 @@ pub mod snapshot;
 mod stats;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod trouble;
 pub mod unit;
 mod unit_handle;
@@ -66,6 +70,7 @@ pub use memory::MemoryQueue;
 pub use node::Node;
 pub use pull::PullNode;
 pub use queue::{DeadUnit, QueueRules, WorkQueue};
+pub use redis::{Redis, RedisQueue};
 pub use stats::{NodeStats, WorkerStats};
 pub use unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
 pub use unit_handle::{Unit, UnitBatches, UnitRecords};

@@ -52,6 +52,8 @@ pub const COMPLETE_LOG_MAX: usize = 1_000;
 pub const ERROR_LOG_MAX: usize = 10_000;
 /// Entries that the log of skipped ranges keeps; totals per partition are kept for ever.
 pub const SKIPPED_LOG_MAX: usize = 10_000;
+/// Entries that are no unit and that one claim clears away at most.
+pub(crate) const UNREADABLE_PER_CLAIM_MAX: usize = 100;
 /// Bytes of an error's text that the queue keeps.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1_024;
 
@@ -319,6 +321,7 @@ pub struct AuditRound {
     pub(crate) began_ms: i64,
     /// Ids that a list held when the round read it.
     pub(crate) seen: HashSet<String>,
+    pub(crate) workers: Vec<String>,
     pub(crate) partitions: Vec<TopicPartition>,
 }
 
@@ -331,7 +334,7 @@ pub(crate) enum AuditPhase {
     Work {
         index: usize,
     },
-    /// Reads the list of this worker, counted by name.
+    /// Reads the list of this one of the registered workers.
     Workers {
         index: usize,
     },

@@ -165,3 +165,8 @@ pub struct SkippedEntry {
     /// Why.
     pub why: SkipReason,
 }
+
+/// Time since `at`; zero if that is still to come.
+pub(crate) fn age(at: i64, now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now - at).unwrap_or(0))
+}

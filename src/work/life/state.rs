@@ -162,11 +162,6 @@ impl Life {
         }
     }
 
-    /// The numbers it works with.
-    pub(crate) fn rules(&self) -> &QueueRules {
-        &self.rules
-    }
-
     /// Whether something can be popped.
     pub(crate) fn has_work(&self) -> bool {
         !self.work.is_empty()
@@ -341,8 +336,8 @@ impl Life {
         self.leader = None;
     }
 
-    /// Something that is no unit, or a second copy, is pushed.
+    /// Something that is no unit, or a second copy, is to be popped next.
     pub(crate) fn push_hint(&mut self, entry: &str) {
-        self.work.push_front(entry.to_owned());
+        self.work.push_back(entry.to_owned());
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::work::life::state::Life;
 use crate::work::snapshot::{
     CompleteEntry, ErrorEntry, PartitionSnapshot, SkippedEntry, Snapshot, SnapshotLimits,
-    UnitSnapshot, UnitState, WorkerSnapshot,
+    UnitSnapshot, UnitState, WorkerSnapshot, age,
 };
 use crate::work::unit::{TopicPartition, UnitId};
 
@@ -120,9 +120,4 @@ impl Life {
         };
         self.workers.by_name().into_iter().map(snapshot).collect()
     }
-}
-
-/// Time since `at`; zero if that is still to come.
-pub(crate) fn age(at: i64, now: i64) -> Duration {
-    Duration::from_millis(u64::try_from(now - at).unwrap_or(0))
 }

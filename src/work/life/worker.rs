@@ -2,13 +2,11 @@
 
 use crate::work::life::state::{Completed, Failure, Life, Unit};
 use crate::work::queue::{
-    Begun, Finished, Lease, Outcome, Progress, Settled, SkipReason, stored_text,
+    Begun, Finished, Lease, Outcome, Progress, Settled, SkipReason, UNREADABLE_PER_CLAIM_MAX,
+    stored_text,
 };
 use crate::work::snapshot::UnitState;
 use crate::work::unit::{LeaseToken, UnitId, WorkerId};
-
-/// Entries that are no unit and that one claim clears away.
-pub(crate) const UNREADABLE_PER_CLAIM_MAX: usize = 100;
 
 /// How the handling of a unit ended, for settling it.
 pub(super) enum End {

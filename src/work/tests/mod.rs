@@ -1,0 +1,12 @@
+//! The one suite that both queues pass.
+//!
+//! - `rig`: a queue under test whose clock stands still and whose store can be injured.
+//! - `world`: Kafka, organisers and workers around the queues, driven step by step; asserts the invariant after
+//!   every step and that both queues give the same answers.
+//! - `random`: random worlds.
+//!
+//! On Redis they run with the feature `real-servers`, at the address in `OTTLA_REDIS`.
+
+mod random;
+mod rig;
+mod world;
