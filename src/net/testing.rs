@@ -3,7 +3,7 @@
 //!
 //! [`names`] holds host names under `.test` that resolve to what a test says.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,10 +78,28 @@ impl Peer {
         self.stream.shutdown(Shutdown::Write).ok();
     }
 
+    /// Whether the client has closed, as far as is known.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("the mode");
+        let ended = match self.stream.peek(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(false).expect("the mode");
+        ended
+    }
+
     /// Takes whatever comes and says nothing, until the client closes.
     pub(crate) fn hold(&mut self) {
         let mut scratch = [0; 4096];
         while matches!(self.stream.read(&mut scratch), Ok(1..)) {}
+    }
+
+    /// All that the client sends until it closes.
+    pub(crate) fn receive_all(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.stream.read_to_end(&mut all).expect("the client ends in order");
+        all
     }
 
     /// Answers ApiVersions with every API in every stable version; gives other requests back.
