@@ -218,6 +218,8 @@ where
         let kept = Arc::new(stream.try_clone().expect("a second handle"));
         let index = shared.accepted.fetch_add(1, Ordering::SeqCst);
         shared.running.fetch_add(1, Ordering::SeqCst);
+        // Held before the script can answer: who has its answer finds the connection here.
+        let mut connections = shared.connections.lock();
         let (own, play, ended) = (Arc::clone(shared), Arc::clone(play), Arc::clone(&kept));
         let thread = spawn("test-peer", move || {
             let outcome = threads::guard(|| play(Peer { stream, index }));
@@ -227,7 +229,6 @@ where
             ended.shutdown(Shutdown::Both).ok();
             own.running.fetch_sub(1, Ordering::SeqCst);
         });
-        let mut connections = shared.connections.lock();
         // The handles of ended connections go, or a long test would run out of them.
         connections.retain(|(_, thread)| !thread.has_ended());
         connections.push((kept, thread.expect("a thread")));
@@ -311,15 +312,13 @@ pub(crate) mod names {
         name: &str,
         answer: impl Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) {
-        assert!(name.ends_with(".test"), "only names under .test are looked up here");
+        assert!(name.strip_suffix(".test").is_some(), "only names under .test are looked up here");
         NAMES.lock().insert(name.to_owned(), Arc::new(answer));
     }
 
     /// What `name` resolves to, `None` when it is not under `.test`.
     pub(crate) fn look_up(name: &str) -> Option<io::Result<Vec<SocketAddr>>> {
-        if !name.ends_with(".test") {
-            return None;
-        }
+        name.strip_suffix(".test")?;
         let answer = NAMES.lock().get(name).cloned();
         Some(match answer {
             Some(answer) => answer(),

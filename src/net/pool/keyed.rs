@@ -444,6 +444,6 @@ impl<C: Poolable + fmt::Debug> fmt::Debug for Pooled<C> {
         f.debug_struct("Pooled")
             .field("endpoint", self.endpoint())
             .field("connection", &self.held.as_ref().map(|held| &held.connection))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
