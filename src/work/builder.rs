@@ -11,11 +11,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::threads::Stop;
 use crate::work::crew::{Crew, check_topic};
 use crate::work::events::EventSink;
-use crate::work::handler::{HandlerResult, Sink, log_dead_letter};
+use crate::work::handler::{Handler, HandlerResult, Sink, log_dead_letter};
 use crate::work::kafka::Kafka;
 use crate::work::lease::Leases;
 use crate::work::memory::MemoryQueue;
 use crate::work::node::Node;
+use crate::work::organiser::Organiser;
 use crate::work::pull::PullNode;
 use crate::work::queue::{DeadUnit, QueueRules, WorkQueue};
 use crate::work::remote::RemoteKafka;
@@ -144,7 +145,8 @@ impl NodeBuilder {
         handler: impl Fn(&mut Unit) -> HandlerResult + Send + Sync + 'static,
     ) -> Result<Node> {
         let workers = self.config.workers as usize;
-        Node::start(self.crew(workers)?, workers, Arc::new(handler))
+        let handler: Arc<Handler> = Arc::new(handler);
+        Node::start(self.crew(workers)?, workers, &handler)
     }
 
     /// Starts a node that is asked for one record after the other. `workers` means nothing to it:
@@ -154,6 +156,15 @@ impl NodeBuilder {
     /// As [`NodeBuilder::run`].
     pub fn pull(self) -> Result<PullNode> {
         Ok(PullNode::start(self.crew(1)?))
+    }
+
+    /// Makes the organiser alone, without workers. It is a candidate like that of any node.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::run`].
+    pub fn organiser(self) -> Result<Organiser> {
+        let request_timeout = self.client.cluster().config().request_timeout;
+        Ok(Organiser::new(self.workshop()?, request_timeout))
     }
 
     fn crew(self, workers: usize) -> Result<Crew> {

@@ -69,7 +69,7 @@ impl Crew {
         })?;
         crew.threads.lock().lease = Some(lease);
         let shop = crew.shop.clone();
-        let shell = Shell::new(shop.queue, shop.kafka, shop.shared, shop.sink, request_timeout);
+        let mut shell = Shell::new(shop.queue, shop.kafka, shop.shared, shop.sink, request_timeout);
         let stop = crew.organiser_stop.clone();
         // If there is no thread for it, dropping the crew ends the other one.
         let organiser = spawn("ottla-org", move || shell.run(&stop))?;

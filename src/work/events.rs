@@ -195,10 +195,10 @@ mod tests {
     #[test]
     fn a_reader_that_waits_ends_with_the_node() {
         let sink = EventSink::new();
-        let mut events = sink.events();
+        let events = sink.events();
         let (told, reader) = crossbeam_channel::bounded(2);
         let thread = crate::threads::spawn("ottla-test", move || {
-            while let Some(event) = events.next() {
+            for event in events {
                 told.send(matches!(event, Event::LostLeadership)).expect("the test listens");
             }
         })

@@ -21,6 +21,7 @@ pub(crate) type Handler = dyn Fn(&mut Unit) -> HandlerResult + Send + Sync;
 pub(crate) type Sink = dyn Fn(&DeadUnit) -> HandlerResult + Send + Sync;
 
 /// The sink of a node that was given none: a line in the log. The queue keeps its own list of errors.
+#[expect(clippy::unnecessary_wraps, reason = "it is a sink like any other")]
 pub(crate) fn log_dead_letter(dead: &DeadUnit) -> HandlerResult {
     log::error!(
         "unit {} failed {} times and is given up: {}",

@@ -144,11 +144,6 @@ impl Leases {
         self.table.lock().held.retain(|other| other.token != held.token);
     }
 
-    /// How many units are held.
-    pub(crate) fn held_count(&self) -> usize {
-        self.table.lock().held.len()
-    }
-
     fn snapshot(&self) -> (Vec<Arc<Held>>, Vec<WorkerId>) {
         let table = self.table.lock();
         (table.held.clone(), table.workers.clone())

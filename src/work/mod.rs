@@ -68,6 +68,7 @@ pub use events::{Event, Events};
 pub use handler::HandlerResult;
 pub use memory::MemoryQueue;
 pub use node::Node;
+pub use organiser::Organiser;
 pub use pull::PullNode;
 pub use queue::{DeadUnit, QueueRules, WorkQueue};
 pub use redis::{Redis, RedisQueue};

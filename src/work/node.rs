@@ -27,10 +27,10 @@ pub struct Node {
 }
 
 impl Node {
-    pub(crate) fn start(crew: Crew, workers: usize, handler: Arc<Handler>) -> Result<Self> {
+    pub(crate) fn start(crew: Crew, workers: usize, handler: &Arc<Handler>) -> Result<Self> {
         let node = Self { crew };
         for index in 0..workers {
-            let handler = Arc::clone(&handler);
+            let handler = Arc::clone(handler);
             node.crew.add_worker(index, move |session, stop| work(session, &handler, stop))?;
         }
         Ok(node)

@@ -15,7 +15,7 @@ use crate::work::crew::Crew;
 use crate::work::events::Events;
 use crate::work::session::{Ending, Session, ending};
 use crate::work::stats::NodeStats;
-use crate::work::unit_handle::Unit;
+use crate::work::unit_handle::{Reached, Unit};
 
 /// How long dropping it waits for the queue.
 const DROP_WAIT: Duration = Duration::from_secs(5);
@@ -66,13 +66,13 @@ impl PullNode {
                 continue;
             };
             match unit.next_within(deadline) {
-                Ok(Some(Some(record))) => {
+                Ok(Reached::Next(record)) => {
                     self.given_out = Some(record.offset() + 1);
                     self.current = Some(unit);
                     return Ok(Some(record));
                 }
-                Ok(Some(None)) => self.session.settle(&unit, Ending::Done),
-                Ok(None) => {
+                Ok(Reached::End) => self.session.settle(&unit, Ending::Done),
+                Ok(Reached::NotYet) => {
                     self.current = Some(unit);
                     return Ok(None);
                 }

@@ -289,7 +289,8 @@ impl Session {
         self.shop.shared.events.tell(Event::LeaseLost { unit: unit.id().clone() });
     }
 
-    /// Asks the queue until it answers; `None` when the node abandons its workers first.
+    /// Asks the queue until it answers; `None` when the node abandons its workers first, or the
+    /// queue refuses for good.
     fn until_answered<T>(
         &mut self,
         mut ask: impl FnMut(&dyn WorkQueue, &WorkerId) -> Result<T>,
@@ -299,6 +300,10 @@ impl Session {
                 Ok(answer) => {
                     self.settling.worked();
                     return Some(answer);
+                }
+                Err(error) if !error.is_retriable() => {
+                    log::error!("the queue refuses: {error}");
+                    return None;
                 }
                 Err(error) => {
                     let pause = self.settling.failed(&error);

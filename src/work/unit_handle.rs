@@ -56,6 +56,26 @@ struct Reading {
     records: u64,
 }
 
+/// What a unit's reading reached.
+#[derive(Debug)]
+pub(crate) enum Reached<T> {
+    /// The next record or batch.
+    Next(T),
+    /// The unit's end.
+    End,
+    /// Neither is known within the time that was given.
+    NotYet,
+}
+
+impl<T> Reached<T> {
+    fn next(self) -> Option<T> {
+        match self {
+            Self::Next(next) => Some(next),
+            Self::End | Self::NotYet => None,
+        }
+    }
+}
+
 /// What a worker needs to make a [`Unit`].
 pub(crate) struct UnitParts {
     pub(crate) held: Arc<Held>,
@@ -166,13 +186,12 @@ impl Unit {
         &self.held
     }
 
-    /// The next batch, waiting for it until `limit`, or for as long as it takes: `Some(None)` at
-    /// the unit's end, `None` when it is not known in time.
+    /// The next batch, waiting for it until `limit`, or for as long as it takes.
     fn fetch(
         &self,
         reading: &mut Reading,
         limit: Option<Deadline>,
-    ) -> Result<Option<Option<FetchedBatch>>> {
+    ) -> Result<Reached<FetchedBatch>> {
         if let Some(failure) = &reading.failure {
             return Err(failure.clone());
         }
@@ -187,7 +206,7 @@ impl Unit {
         &self,
         reading: &mut Reading,
         limit: Option<Deadline>,
-    ) -> Result<Option<Option<FetchedBatch>>> {
+    ) -> Result<Reached<FetchedBatch>> {
         while !reading.ended {
             if self.held.is_lost() {
                 return Err(self.error(ErrorKind::LeaseLost, "the lease went to another worker"));
@@ -201,31 +220,30 @@ impl Unit {
             };
             let look = Deadline::within(LOOK_EVERY);
             match reader.next(limit.map_or(look, |limit| limit.min(look)))? {
-                Portion::Batch(batch) => return Ok(Some(Some(batch))),
+                Portion::Batch(batch) => return Ok(Reached::Next(batch)),
                 Portion::Skipped { from, to } => self.skipped(from, to),
                 Portion::Nothing if limit.is_some_and(|limit| limit.left().is_zero()) => {
-                    return Ok(None);
+                    return Ok(Reached::NotYet);
                 }
                 Portion::Nothing => {}
                 Portion::End => reading.ended = true,
             }
         }
-        Ok(Some(None))
+        Ok(Reached::End)
     }
 
-    /// The next record, waiting for it until `limit`, or for as long as it takes: `Some(None)` at
-    /// the unit's end, `None` when it is not known in time.
+    /// The next record, waiting for it until `limit`, or for as long as it takes.
     fn next_record(
         &self,
         reading: &mut Reading,
         limit: Option<Deadline>,
-    ) -> Result<Option<Option<ConsumerRecord>>> {
+    ) -> Result<Reached<ConsumerRecord>> {
         loop {
             if let Some(rest) = &mut reading.rest {
                 match rest.next() {
                     Some(Ok(record)) => {
                         reading.records += 1;
-                        return Ok(Some(Some(record)));
+                        return Ok(Reached::Next(record));
                     }
                     Some(Err(error)) => {
                         reading.rest = None;
@@ -236,16 +254,15 @@ impl Unit {
                 }
             }
             match self.fetch(reading, limit)? {
-                Some(Some(batch)) => reading.rest = Some(Box::new(batch.into_records())),
-                Some(None) => return Ok(Some(None)),
-                None => return Ok(None),
+                Reached::Next(batch) => reading.rest = Some(Box::new(batch.into_records())),
+                Reached::End => return Ok(Reached::End),
+                Reached::NotYet => return Ok(Reached::NotYet),
             }
         }
     }
 
-    /// The next record, waiting for it until `limit` at most: `Some(None)` at the unit's end, `None`
-    /// when it is not known in time.
-    pub(crate) fn next_within(&self, limit: Deadline) -> Result<Option<Option<ConsumerRecord>>> {
+    /// The next record, waiting for it until `limit` at most.
+    pub(crate) fn next_within(&self, limit: Deadline) -> Result<Reached<ConsumerRecord>> {
         let mut reading = self.reading()?;
         self.next_record(&mut reading, Some(limit))
     }
@@ -285,7 +302,7 @@ impl Iterator for UnitRecords<'_> {
         if self.reading.failure.is_some() {
             return None;
         }
-        self.unit.next_record(&mut self.reading, None).map(Option::flatten).transpose()
+        self.unit.next_record(&mut self.reading, None).map(Reached::next).transpose()
     }
 }
 
@@ -308,7 +325,7 @@ impl Iterator for UnitBatches<'_> {
         if self.reading.failure.is_some() {
             return None;
         }
-        self.unit.fetch(&mut self.reading, None).map(Option::flatten).transpose()
+        self.unit.fetch(&mut self.reading, None).map(Reached::next).transpose()
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! lock    until when this process may act                 (pure)
 //! round   what to do next about a partition               (pure)
+//! alone   the organiser without workers, for programs
 //! shell   keeps the lock, does what is due
 //! planning  asks queue and Kafka about partitions, carries out what was decided
 //! ```
@@ -12,9 +13,11 @@
 //! queue compares the holder in every operation, and commits to Kafka start only while the lock
 //! outlasts them.
 
+mod alone;
 mod lock;
 mod planning;
 mod round;
 mod shell;
 
+pub use alone::Organiser;
 pub(crate) use shell::Shell;

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::round::{Facts, Step, commit_of, decide};
+use super::round::{Committed, Facts, Step, commit_of, decide};
 use super::shell::{Halt, Shell};
 use crate::clock::{self, Deadline};
 use crate::error::{Error, ErrorKind};
@@ -131,7 +131,11 @@ impl Shell {
                 partition,
                 state: states.get(partition),
                 log: *log,
-                committed: committed.get(partition).copied(),
+                committed: match committed.get(partition) {
+                    None => Committed::Unknown,
+                    Some(None) => Committed::Nothing,
+                    Some(Some(offset)) => Committed::At(*offset),
+                },
                 sisters_committed,
             };
             let changed = match decide(facts, &self.ids, policy) {
@@ -219,8 +223,13 @@ impl Shell {
         let mut first = Vec::new();
         for (partition, log) in logs {
             let state = states.get(partition);
-            let facts =
-                Facts { partition, state, log: *log, committed: None, sisters_committed: false };
+            let facts = Facts {
+                partition,
+                state,
+                log: *log,
+                committed: Committed::Unknown,
+                sisters_committed: false,
+            };
             if let Step::FirstCommit(commit) = decide(facts, &self.ids, policy) {
                 first.push(commit);
             }

@@ -48,6 +48,17 @@ pub(crate) enum Step {
     NoOffset,
 }
 
+/// The group's offset in Kafka, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// Nobody asked.
+    Unknown,
+    /// There is none.
+    Nothing,
+    /// This one.
+    At(CommittedOffset),
+}
+
 /// What is known about a partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
@@ -56,8 +67,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) state: Option<&'a PartitionState>,
     /// The log, and the topic's id by the latest metadata.
     pub(crate) log: LogRange,
-    /// What Kafka holds; the outer `None`: not asked.
-    pub(crate) committed: Option<Option<CommittedOffset>>,
+    /// What Kafka holds of the group's offset.
+    pub(crate) committed: Committed,
     /// Whether Kafka holds an offset of any partition of the topic.
     pub(crate) sisters_committed: bool,
 }
@@ -69,14 +80,17 @@ pub(crate) fn decide(facts: Facts<'_>, ids: &TopicIds, policy: AutoOffsetReset) 
         if ids.is_earlier(facts.partition.topic(), log.topic_id) {
             return Step::Wait;
         }
-        let Some(committed) = facts.committed else { return Step::AskCommitted };
+        let committed = match facts.committed {
+            Committed::Unknown => return Step::AskCommitted,
+            Committed::Nothing => None,
+            Committed::At(offset) => Some(offset),
+        };
         let reset_to = match policy {
-            AutoOffsetReset::Earliest => log.start,
-            AutoOffsetReset::Latest => log.end,
             AutoOffsetReset::None if committed.is_none() && !facts.sisters_committed => {
                 return Step::NoOffset;
             }
-            AutoOffsetReset::None => log.start,
+            AutoOffsetReset::Earliest | AutoOffsetReset::None => log.start,
+            AutoOffsetReset::Latest => log.end,
         };
         let start = StartFacts { committed, sisters_committed: facts.sisters_committed, reset_to };
         return Step::Init { offset: first_offset(start, log) };
@@ -182,7 +196,7 @@ mod tests {
             partition: &partition(),
             state,
             log: log(topic_id),
-            committed: None,
+            committed: Committed::Unknown,
             sisters_committed: false,
         };
         decide(facts, ids, AutoOffsetReset::Earliest)
@@ -197,7 +211,7 @@ mod tests {
             partition: &partition(),
             state: None,
             log: log(NEW),
-            committed: Some(committed),
+            committed: committed.map_or(Committed::Nothing, Committed::At),
             sisters_committed,
         };
         decide(facts, &TopicIds::default(), policy)

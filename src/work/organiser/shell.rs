@@ -147,7 +147,7 @@ impl Shell {
     }
 
     /// Body of the thread: a candidate until `stop`, then gives the lock back.
-    pub(crate) fn run(mut self, stop: &Stop) {
+    pub(crate) fn run(&mut self, stop: &Stop) {
         loop {
             let wait = self.turn();
             if stop.wait(wait) {
@@ -234,7 +234,16 @@ impl Shell {
         self.shared.set_leads(change == Change::Won);
     }
 
-    pub(super) fn resign(&mut self) {
+    /// One round of planning, with the lock; gives how many units it made.
+    pub(super) fn plan_now(&mut self) -> Result<u64, Halt> {
+        self.lead()?;
+        let before = self.shared.planned();
+        self.facts_until = None;
+        self.plan_round()?;
+        Ok(self.shared.planned() - before)
+    }
+
+    fn resign(&mut self) {
         if !self.lock.may_act(clock::now()) {
             return;
         }
@@ -332,11 +341,9 @@ impl Shell {
             return;
         }
         let slice = self.audit_slice();
-        let interval = match self.audit.is_complete() {
-            true => self.shared.config.audit_interval,
-            false => Duration::ZERO,
-        };
-        if self.audit.is_complete() || slice.is_err() {
+        let complete = self.audit.is_complete();
+        let interval = if complete { self.shared.config.audit_interval } else { Duration::ZERO };
+        if complete || slice.is_err() {
             self.audit = AuditRound::new();
         }
         self.due.audit = after(slice, interval, &mut self.troubles.audit);
