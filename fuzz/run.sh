@@ -29,8 +29,7 @@ for target in $(targets "$@"); do
     echo "$target: $outcome, ${runs:-?} executions, ${coverage:-?} edges"
     if [[ $outcome == FAILED ]]; then
         failed=1
-        grep -A 2 panicked "$log" || tail -n 40 "$log"
-        find "artifacts/$target" -type f
+        tail -n 40 "$log"
     fi
 done
 exit "$failed"

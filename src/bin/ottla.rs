@@ -1,1 +1,7 @@
-fn main() {}
+//! The `ottla` command. See `ottla --help`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ottla::cli::main()
+}

@@ -143,8 +143,13 @@ pub(super) struct ConsumeArgs {
     pub(super) partitions: Vec<i32>,
     /// Where to start: earliest, latest, an offset, -N for the last N of each partition, or @MS for
     /// a time in ms since 1970
-    #[arg(short = 'o', long, default_value = "earliest", conflicts_with = "group",
-          allow_hyphen_values = true)]
+    #[arg(
+        short = 'o',
+        long,
+        default_value = "earliest",
+        conflicts_with = "group",
+        allow_hyphen_values = true
+    )]
     pub(super) offset: String,
     /// Stop at the end that each partition had at the start
     #[arg(short = 'e', long, conflicts_with = "group")]
@@ -244,7 +249,9 @@ mod tests {
         let parse = |line: &str| Args::try_parse_from(line.split_whitespace());
         assert!(parse("ottla consume -b h:1 -t a -g g").is_err());
         assert!(parse("ottla consume -b h:1 -t a --redis redis://h").is_err());
-        assert!(parse("ottla consume -b h:1 -t a -g g --redis redis://h --workers 4 --drain").is_ok());
+        assert!(
+            parse("ottla consume -b h:1 -t a -g g --redis redis://h --workers 4 --drain").is_ok()
+        );
         assert!(parse("ottla consume -b h:1 -t a -g g --redis redis://h -e").is_err());
         assert!(parse("ottla consume -b h:1 -t a -o -10 -e").is_ok());
         assert!(parse("ottla send -b h:1 -t a -K").is_err());

@@ -207,7 +207,7 @@ impl Fields for Shown<'_> {
     }
 
     fn headers(&self, each: &mut dyn FnMut(&str, Option<&[u8]>)) {
-        for header in &self.record.headers {
+        for header in self.record.headers {
             each(&header.key(), header.value);
         }
     }
@@ -294,7 +294,10 @@ mod tests {
         assert_eq!(start_of("latest").expect("legal"), Start::At(At::Latest));
         assert_eq!(start_of("17").expect("legal"), Start::Offset(17));
         assert_eq!(start_of("-10").expect("legal"), Start::Last(10));
-        assert_eq!(start_of("@1700000000000").expect("legal"), Start::At(At::Time(1_700_000_000_000)));
+        assert_eq!(
+            start_of("@1700000000000").expect("legal"),
+            Start::At(At::Time(1_700_000_000_000))
+        );
         for text in ["", "-", "@", "1x", "--1", "now"] {
             assert!(start_of(text).is_err(), "{text}");
         }

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use self::servers::Servers;
+use super::End;
 use super::args::DemoArgs;
 use super::report::{self, megabytes, records, seconds};
 use super::signals::Ending;
-use super::End;
 use crate::admin::Topic;
 use crate::client::Client;
 use crate::clock;
@@ -67,14 +67,16 @@ fn demo(args: &DemoArgs, servers: &Servers, ending: &Ending) -> Result<End> {
     let client = Client::builder(servers.bootstrap()).build()?;
     let topic = format!("ottla-demo-{:08x}", fastrand::u32(..));
     let replicas = client.brokers()?.len().min(REPLICAS_MAX) as i32;
-    let created =
-        client.admin().create_topics([Topic::new(&topic).partitions(PARTITIONS).replication(replicas)])?;
+    let created = client
+        .admin()
+        .create_topics([Topic::new(&topic).partitions(PARTITIONS).replication(replicas)])?;
     for topic in created {
         topic.result?;
     }
     let acknowledged = produce(&client, &topic, &lines, ending)?;
     let check = Arc::new(Check::new(Arc::clone(&lines)));
-    let complete = !ending.is_interrupted() && consume(args, servers, &client, &topic, &check, ending)?;
+    let complete =
+        !ending.is_interrupted() && consume(args, servers, &client, &topic, &check, ending)?;
     for deleted in client.admin().delete_topics([topic])? {
         deleted.result?;
     }
@@ -118,7 +120,11 @@ fn produce(client: &Client, topic: &str, lines: &[Line], ending: &Ending) -> Res
     let unsent = producer.close(PATIENCE)?;
     bar.finish_and_clear();
     if let Some(first) = unsent.first() {
-        report::line(&format!("ottla: {} not delivered, the first: {}", records(unsent.len() as u64), first.reason));
+        report::line(&format!(
+            "ottla: {} not delivered, the first: {}",
+            records(unsent.len() as u64),
+            first.reason
+        ));
     }
     let acknowledged = acknowledged.load(Ordering::SeqCst);
     report::line(&format!(
@@ -151,12 +157,11 @@ fn consume(
     let node = Arc::new(node);
     let bar = report::progress(check.lines.len() as u64, "workers {wide_bar} {pos}/{len} {msg}");
     let drained = {
-        let (node, ending) = (Arc::clone(&node), ending.clone());
+        let (draining, drained) = (Arc::clone(&node), ending.clone());
         let (result, end) = crossbeam_channel::bounded(1);
         let drain = threads::spawn("ottla-drain", move || {
-            let drained = node.drain(PATIENCE);
-            result.send(drained).expect("the result is waited for");
-            ending.finish();
+            result.send(draining.drain(PATIENCE)).expect("the result is waited for");
+            drained.finish();
         })?;
         while !ending.wait(PROGRESS_EVERY) {
             bar.set_position(check.distinct.load(Ordering::Relaxed));
@@ -272,7 +277,9 @@ fn input(limit: Option<u64>) -> Result<(&'static str, Vec<Line>)> {
                 folders.push(path);
             } else if let Ok(text) = std::fs::read_to_string(&path) {
                 let key = path.display().to_string();
-                lines.extend(text.lines().map(|line| Line { key: key.clone(), value: line.to_owned() }));
+                lines.extend(
+                    text.lines().map(|line| Line { key: key.clone(), value: line.to_owned() }),
+                );
             }
         }
     }

@@ -63,7 +63,8 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
         if total == 0 { "{spinner} {msg}" } else { "{wide_bar} {percent}% {msg}" },
     );
     let input = {
-        let (producer, counts, ending) = (Arc::clone(&producer), Arc::clone(&counts), ending.clone());
+        let (producer, counts, ending) =
+            (Arc::clone(&producer), Arc::clone(&counts), ending.clone());
         threads::spawn("ottla-input", move || {
             if let Err(error) = send_all(&args, &producer, &counts, &ending) {
                 counts.failures.lock().add(&error.to_string());
@@ -76,7 +77,8 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
         bar.set_message(format!("{} delivered", counts.delivered.load(Ordering::Relaxed)));
     }
     let interrupted = ending.is_interrupted();
-    let patience = if interrupted { INTERRUPTED_CLOSE } else { client.producer_config().delivery_timeout };
+    let patience =
+        if interrupted { INTERRUPTED_CLOSE } else { client.producer_config().delivery_timeout };
     producer.close(patience)?;
     bar.finish_and_clear();
     if !interrupted {
@@ -93,7 +95,11 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
         report::seconds(clock::now() - started),
         if interrupted { ", interrupted" } else { "" },
     ));
-    Ok(if failed == 0 && delivered == read && !interrupted { End::Complete } else { End::Incomplete })
+    Ok(if failed == 0 && delivered == read && !interrupted {
+        End::Complete
+    } else {
+        End::Incomplete
+    })
 }
 
 /// The size of all files together, 0 when one of them has none.
@@ -114,7 +120,11 @@ fn send_all(
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
     for file in files {
-        let name = if is_standard_input(file) { "standard input".into() } else { file.display().to_string() };
+        let name = if is_standard_input(file) {
+            "standard input".into()
+        } else {
+            file.display().to_string()
+        };
         let told = |error: io::Error| {
             Error::new(ErrorKind::Io, format!("{name} cannot be read")).with_source(error)
         };
@@ -137,7 +147,8 @@ fn send_all(
             if line.last() == Some(&b'\n') {
                 line.pop();
             } else if line.len() as u64 == LINE_BYTES_MAX {
-                let message = format!("line {number} of {name} has more than {LINE_BYTES_MAX} bytes");
+                let message =
+                    format!("line {number} of {name} has more than {LINE_BYTES_MAX} bytes");
                 return Err(Error::new(ErrorKind::InvalidInput, message));
             }
             send_line(args, producer, counts, &line, &name, number);

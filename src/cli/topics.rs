@@ -12,7 +12,14 @@ const BROKER_DEFAULT: i32 = -1;
 
 pub(super) fn run(args: TopicsArgs) -> Result<End> {
     match args.action {
-        TopicsAction::Create { cluster, topics, partitions, replication, config, if_not_exists } => {
+        TopicsAction::Create {
+            cluster,
+            topics,
+            partitions,
+            replication,
+            config,
+            if_not_exists,
+        } => {
             let topics = topics.into_iter().map(|name| {
                 let topic = Topic::new(name)
                     .partitions(partitions.unwrap_or(BROKER_DEFAULT))

@@ -13,7 +13,7 @@ use crate::config::WorkConfig;
 use crate::error::Result;
 use crate::fetch::At;
 use crate::work::snapshot::{PartitionSnapshot, Snapshot, SnapshotLimits, UnitState};
-use crate::work::{QueueRules, QueueSource, Redis};
+use crate::work::{QueueRules, Redis, WorkQueue};
 
 /// Names of states in the order of a unit's life.
 const STATES: [(UnitState, &str); 5] = [
@@ -29,7 +29,7 @@ type Ends = HashMap<(String, i32), i64>;
 
 pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
     let prefix = WorkConfig::default().queue_prefix;
-    let queue = Redis::at(&args.redis).open(&args.group, &prefix, QueueRules::default())?;
+    let queue = Redis::at(&args.redis).connect(&args.group, &prefix, QueueRules::default())?;
     let snapshot = queue.snapshot(SnapshotLimits::default())?;
     let ends = match &args.bootstrap {
         Some(bootstrap) => ends(&Client::builder(bootstrap).build()?, &snapshot),
@@ -58,11 +58,12 @@ pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
 /// that is told.
 fn ends(client: &Client, snapshot: &Snapshot) -> Ends {
     let mut ends = Ends::new();
-    let mut topics: Vec<&str> =
-        snapshot.partitions.iter().map(|p| p.partition.topic()).collect();
+    let mut topics: Vec<&str> = snapshot.partitions.iter().map(|p| p.partition.topic()).collect();
     topics.dedup();
     for topic in topics {
-        let Some(found) = report::or_tell(client.offsets(topic, At::Latest), topic) else { continue };
+        let Some(found) = report::or_tell(client.offsets(topic, At::Latest), topic) else {
+            continue;
+        };
         for found in found {
             if let Some(found) = report::or_tell(found, topic)
                 && let Some(offset) = found.offset

@@ -67,6 +67,6 @@ mod ticket;
 mod topics;
 mod writer;
 
-pub use producer::{Producer, ProducerBuilder, TopicPartition};
+pub use producer::{Producer, ProducerBuilder};
 pub use record::{Record, Rejected, Undelivered};
 pub use ticket::{Stored, Ticket};

@@ -17,6 +17,7 @@ use super::ticket::{Stored, Ticket};
 use super::topics::Topic;
 use crate::Client;
 use crate::clock::{self, Deadline};
+use crate::cluster::PartitionInfo;
 use crate::config::{Acks, ProducerConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::records::{BatchBuilder, Compression};
@@ -476,29 +477,16 @@ impl Producer {
     ///
     /// # Errors
     /// `UnknownTopic`, or what kept the look-up from succeeding.
-    pub fn partitions(&self, topic: &str) -> Result<Vec<TopicPartition>> {
+    pub fn partitions(&self, topic: &str) -> Result<Vec<PartitionInfo>> {
         let deadline = Deadline::within(self.core.config.max_block);
         let topic = self.core.cluster.topic(topic, deadline)?;
-        let with_index = topic.partitions.iter().enumerate();
-        Ok(with_index
-            .map(|(index, info)| TopicPartition { partition: index as i32, leader: info.leader })
-            .collect())
+        Ok(topic.partitions.clone())
     }
 
     /// Bytes of `buffer.memory` in use.
     pub fn buffered_bytes(&self) -> usize {
         self.core.memory.used()
     }
-}
-
-/// A partition of a topic and who leads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TopicPartition {
-    /// The partition.
-    pub partition: i32,
-    /// Id of the broker that leads it; `None` when it has no leader at present.
-    pub leader: Option<i32>,
 }
 
 impl Drop for Producer {

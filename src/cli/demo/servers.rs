@@ -23,7 +23,9 @@ impl Servers {
     /// Starts three brokers and one Redis, installing what is missing first.
     pub(super) fn start() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("ottla-demo-{}", std::process::id()));
-        report::line("starting Apache Kafka (three brokers) and Redis; the first time they are fetched");
+        report::line(
+            "starting Apache Kafka (three brokers) and Redis; the first time they are fetched",
+        );
         script("up.sh", &folder)?;
         let servers = read_env(&folder);
         if servers.is_err() {

@@ -24,8 +24,6 @@
 
 mod keyed;
 mod slot;
-#[cfg(test)]
-mod tests;
 
 pub use keyed::{KeyStats, Keyed, PoolSettings, Pooled};
 pub use slot::Poolable;

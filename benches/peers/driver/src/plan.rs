@@ -23,9 +23,10 @@ pub struct Client {
 }
 
 /// The first is what the ratios refer to.
-pub const CLIENTS: [Client; 3] = [
+pub const CLIENTS: [Client; 4] = [
     Client { label: "rdkafka", program: "rdk", idempotent: false, consumes: true },
     Client { label: "rdkafka idempotent", program: "rdk", idempotent: true, consumes: false },
+    Client { label: "ottla idempotent", program: "ott", idempotent: true, consumes: true },
     Client { label: "rskafka", program: "rsk", idempotent: false, consumes: true },
 ];
 
