@@ -1,6 +1,7 @@
 //! The one suite that both queues pass.
 //!
 //! - `rig`: a queue under test whose clock stands still and whose store can be injured.
+//! - `rules`: every rule and every hole of the natural reading, by name, on each queue.
 //! - `world`: Kafka, organisers and workers around the queues, driven step by step; asserts the invariant after
 //!   every step and that both queues give the same answers.
 //! - `random`: random worlds.
@@ -9,4 +10,5 @@
 
 mod random;
 mod rig;
+mod rules;
 mod world;

@@ -197,7 +197,7 @@ proptest! {
 
 #[cfg(feature = "real-servers")]
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_on_redis_and_it_answers_as_memory_does(steps in vec(step(), 0..80)) {
