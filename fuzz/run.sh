@@ -29,7 +29,8 @@ for target in $(targets "$@"); do
     echo "$target: $outcome, ${runs:-?} executions, ${coverage:-?} edges"
     if [[ $outcome == FAILED ]]; then
         failed=1
-        tail -n 40 "$log"
+        grep -A 2 panicked "$log" || tail -n 40 "$log"
+        find "artifacts/$target" -type f
     fi
 done
 exit "$failed"

@@ -72,6 +72,7 @@ impl Thread {
     }
 
     /// Whether its body has returned or panicked.
+    #[cfg(test)]
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.is_set()
     }

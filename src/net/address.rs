@@ -128,22 +128,19 @@ fn parse(text: &str) -> Result<Address, &'static str> {
     if text.contains("://") {
         return Err("write host:port, without a scheme");
     }
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, after) = rest.split_once(']').ok_or("the closing bracket is missing")?;
-            let number = host.split('%').next().unwrap_or_default();
-            if number.parse::<Ipv6Addr>().is_err() {
-                return Err("what stands in brackets is no IPv6 address");
-            }
-            (host, after.strip_prefix(':').ok_or("the port is missing, write [address]:9092")?)
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or("the closing bracket is missing")?;
+        let number = host.split('%').next().unwrap_or_default();
+        if number.parse::<Ipv6Addr>().is_err() {
+            return Err("what stands in brackets is no IPv6 address");
         }
-        None => {
-            let (host, port) = text.rsplit_once(':').ok_or("the port is missing")?;
-            if host.contains(':') {
-                return Err("an IPv6 address needs brackets and a port, write [::1]:9092");
-            }
-            (host, port)
+        (host, after.strip_prefix(':').ok_or("the port is missing, write [address]:9092")?)
+    } else {
+        let (host, port) = text.rsplit_once(':').ok_or("the port is missing")?;
+        if host.contains(':') {
+            return Err("an IPv6 address needs brackets and a port, write [::1]:9092");
         }
+        (host, port)
     };
     let illegal = |c: char| c.is_whitespace() || c.is_control() || "/@?#[]\"'\\,".contains(c);
     if host.is_empty() {

@@ -113,11 +113,6 @@ impl Connection {
         self.sender.send_unanswered(request, version, deadline)
     }
 
-    /// How many requests wait for their answer.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.sender.in_flight()
-    }
-
     /// The means to end it from another thread.
     pub(crate) fn closer(&self) -> Closer {
         self.sender.closer()

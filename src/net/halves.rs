@@ -175,7 +175,7 @@ impl RequestSender {
         deadline: Deadline,
     ) -> Result<()> {
         self.write(request, version, deadline, |in_flight, sent| {
-            in_flight.push_unanswered(sent);
+            in_flight.push_unanswered(sent.correlation_id);
             true
         })?;
         Ok(())
@@ -292,10 +292,7 @@ impl ResponseReceiver {
         let matched = self.shared.state.lock().in_flight.answered(correlation_id);
         let sent = match matched {
             Match::Answer(sent) => sent,
-            Match::Unexpected(sent) => {
-                log::trace!("an answer to {} with acks=0 is dropped", sent.api);
-                return Ok(None);
-            }
+            Match::Unexpected => return Ok(None),
             Match::Nothing { expected } => {
                 let error = mismatch(correlation_id, expected);
                 return Err(self.shared.end_in_doubt(error, expected));

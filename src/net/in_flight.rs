@@ -11,9 +11,6 @@ use crate::protocol::ApiKey;
 
 /// Most requests without their answer on one connection.
 pub(super) const IN_FLIGHT_MAX: usize = 1024;
-/// Most requests that may or may not be answered; the oldest are forgotten.
-const UNANSWERED_MAX: usize = 1024;
-
 /// A request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -28,16 +25,27 @@ pub(super) enum Match {
     /// The oldest request.
     Answer(Sent),
     /// A request that no answer was expected for.
-    Unexpected(Sent),
+    Unexpected,
     /// None; `expected` is what the oldest carries.
     Nothing { expected: Option<Sent> },
 }
 
+/// Front to back as sent. Between two requests whose answers are expected there is one range at
+/// most (two when the ids start over), so the queue is bounded by [`IN_FLIGHT_MAX`].
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// With whether an answer is expected.
-    queue: VecDeque<(Sent, bool)>,
+    queue: VecDeque<Entry>,
     expected: usize,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Expected(Sent),
+    /// Correlation ids of requests without an answer.
+    Unanswered {
+        first: i32,
+        last: i32,
+    },
 }
 
 impl InFlight {
@@ -61,43 +69,46 @@ impl InFlight {
             return false;
         }
         self.expected += 1;
-        self.queue.push_back((sent, true));
+        self.queue.push_back(Entry::Expected(sent));
         true
     }
 
     /// Adds a request that gets no answer.
-    pub(super) fn push_unanswered(&mut self, sent: Sent) {
-        if self.queue.len() - self.expected >= UNANSWERED_MAX
-            && let Some(oldest) = self.queue.iter().position(|(_, expected)| !expected)
-        {
-            self.queue.remove(oldest);
+    pub(super) fn push_unanswered(&mut self, id: i32) {
+        match self.queue.back_mut() {
+            Some(Entry::Unanswered { last, .. }) if last.checked_add(1) == Some(id) => *last = id,
+            _ => self.queue.push_back(Entry::Unanswered { first: id, last: id }),
         }
-        self.queue.push_back((sent, false));
     }
 
     /// The oldest request whose answer is expected.
     pub(super) fn oldest(&self) -> Option<Sent> {
-        self.queue.iter().find(|(_, expected)| *expected).map(|(sent, _)| *sent)
+        self.queue.iter().find_map(|entry| match entry {
+            Entry::Expected(sent) => Some(*sent),
+            Entry::Unanswered { .. } => None,
+        })
     }
 
-    /// Finds what the answer with `correlation_id` belongs to, and takes it out together with
+    /// Finds what the answer with correlation id `id` belongs to, and takes it out together with
     /// those before it that were not answered.
-    pub(super) fn answered(&mut self, correlation_id: i32) -> Match {
-        let mut passed = 0;
-        for (sent, expected) in &self.queue {
-            if sent.correlation_id == correlation_id {
-                let (sent, expected) = (*sent, *expected);
-                self.queue.drain(..=passed);
-                if expected {
+    pub(super) fn answered(&mut self, id: i32) -> Match {
+        for index in 0..self.queue.len() {
+            match self.queue.get_mut(index) {
+                Some(Entry::Expected(sent)) if sent.correlation_id == id => {
+                    let sent = *sent;
+                    self.queue.drain(..=index);
                     self.expected -= 1;
                     return Match::Answer(sent);
                 }
-                return Match::Unexpected(sent);
+                Some(Entry::Unanswered { first, last }) if (*first..=*last).contains(&id) => {
+                    let used_up = id == *last;
+                    *first = id.saturating_add(1);
+                    self.queue.drain(..index + usize::from(used_up));
+                    return Match::Unexpected;
+                }
+                Some(Entry::Unanswered { .. }) => {}
+                Some(Entry::Expected(_)) | None => break,
             }
-            if *expected {
-                break;
-            }
-            passed += 1;
         }
         Match::Nothing { expected: self.oldest() }
     }
@@ -125,28 +136,47 @@ mod tests {
     #[test]
     fn an_answer_to_acks_0_is_known_and_its_absence_too() {
         let mut queue = InFlight::new();
-        let (one, two, three) = (sent(1), sent(2), sent(3));
-        queue.push_unanswered(one);
-        queue.push_unanswered(two);
+        let three = sent(3);
+        queue.push_unanswered(1);
+        queue.push_unanswered(2);
         assert_eq!((queue.expected(), queue.has_unanswered()), (0, true));
         assert!(queue.push(three));
         assert_eq!(queue.oldest(), Some(three));
-        assert_eq!(queue.answered(1), Match::Unexpected(one));
+        assert_eq!(queue.answered(1), Match::Unexpected);
         assert_eq!(queue.answered(3), Match::Answer(three));
+        assert_eq!((queue.expected(), queue.has_unanswered()), (0, false));
+    }
+
+    #[test]
+    fn answers_to_acks_0_may_come_late_or_in_part() {
+        let mut queue = InFlight::new();
+        for id in 1..=10_000 {
+            queue.push_unanswered(id);
+        }
+        assert!(queue.push(sent(10_001)));
+        queue.push_unanswered(10_002);
+        assert_eq!(queue.answered(1), Match::Unexpected);
+        assert_eq!(queue.answered(500), Match::Unexpected);
+        assert_eq!(queue.answered(499), Match::Nothing { expected: Some(sent(10_001)) });
+        assert_eq!(queue.answered(10_002), Match::Nothing { expected: Some(sent(10_001)) });
+        assert_eq!(queue.answered(10_000), Match::Unexpected);
+        assert_eq!(queue.answered(10_001), Match::Answer(sent(10_001)));
+        assert_eq!(queue.answered(10_002), Match::Unexpected);
         assert_eq!((queue.expected(), queue.has_unanswered()), (0, false));
     }
 
     #[test]
     fn both_kinds_are_bounded() {
         let mut queue = InFlight::new();
-        for id in 0..IN_FLIGHT_MAX as i32 {
-            assert!(queue.push(sent(id)));
+        for id in 0..2 * IN_FLIGHT_MAX as i32 {
+            assert_eq!(queue.push(sent(2 * id)), id < IN_FLIGHT_MAX as i32);
+            queue.push_unanswered(2 * id + 1);
         }
-        assert!(!queue.push(sent(-1)));
-        for id in 0..10 * UNANSWERED_MAX as i32 {
-            queue.push_unanswered(sent(100_000 + id));
+        for id in 100_000..200_000 {
+            queue.push_unanswered(id);
         }
         assert_eq!(queue.expected(), IN_FLIGHT_MAX);
-        assert_eq!(queue.queue.len(), IN_FLIGHT_MAX + UNANSWERED_MAX);
+        // Each of the numbers that were skipped above has a range of its own.
+        assert!(queue.queue.len() <= 3 * IN_FLIGHT_MAX + 1);
     }
 }

@@ -137,11 +137,6 @@ impl Stream {
         Ok(Self { socket })
     }
 
-    /// The address of the peer.
-    pub(super) fn peer(&self) -> io::Result<SocketAddr> {
-        self.socket.peer_addr()
-    }
-
     /// Appends bytes to `buffer`, at least one and at most what its spare capacity holds. Waits
     /// until `deadline`, or for ever without one.
     pub(super) fn read_spare(

@@ -352,3 +352,164 @@ fn stream_error(error: StreamError) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::{Receiver, unbounded};
+
+    use super::*;
+    use crate::net::testing::{ScriptedServer, eventually, soon};
+    use crate::protocol::ApiKey;
+    use crate::protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
+    use crate::threads::Stop;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A client whose read loop fills a channel.
+    fn reading(server: &ScriptedServer, mode: ReadMode) -> (TcpClient, Receiver<Read>) {
+        let settings = TcpSettings::new().frame_bytes_max(1000);
+        let client = TcpClient::connect(&server.address(), &settings).expect("connected");
+        let (sender, receiver) = unbounded();
+        client
+            .start_reading(mode, move |read| sender.send(read).expect("the test reads"))
+            .expect("started");
+        (client, receiver)
+    }
+
+    fn next(receiver: &Receiver<Read>) -> Read {
+        receiver.recv_deadline(soon().instant()).expect("the callback is called")
+    }
+
+    fn bytes(read: Read) -> Bytes {
+        match read {
+            Read::Bytes(bytes) => bytes,
+            Read::End(why) => panic!("the end: {why:?}"),
+        }
+    }
+
+    fn end(read: Read) -> Option<Error> {
+        match read {
+            Read::End(why) => why,
+            Read::Bytes(bytes) => panic!("{bytes:?}"),
+        }
+    }
+
+    #[test]
+    fn a_broker_answers_what_was_written_and_flushed() {
+        let server = ScriptedServer::start(|mut peer| {
+            let request = peer.receive().expect("a request");
+            assert_eq!(request.header.api, ApiKey::API_VERSIONS);
+            request.decode::<ApiVersionsRequest>();
+            peer.answer(&request, &ApiVersionsResponse::default());
+            peer.hold();
+        });
+        let (client, reads) = reading(&server, ReadMode::Frames);
+        client.write(&[0, 0, 0, 10, 0, 18, 0, 0]).expect("written");
+        client.write(&[0, 0, 0, 7, 0xff, 0xff]).expect("written");
+        assert!(reads.try_recv().is_err(), "nothing is sent before the flush");
+        client.flush().expect("flushed");
+        let frame = bytes(next(&reads));
+        assert_eq!(&*frame, [0, 0, 0, 7, 0, 0, 0, 0, 0, 0]);
+        client.close(PATIENCE).expect("closed");
+        assert!(end(next(&reads)).is_none());
+        assert_eq!(client.write(&[1]).expect_err("closed").kind(), ErrorKind::Closed);
+        client.close(PATIENCE).expect("again");
+    }
+
+    #[test]
+    fn raw_reading_ends_with_the_peer() {
+        let server = ScriptedServer::start(|mut peer| {
+            peer.send(b"HTTP/1.1 400");
+            peer.finish_sending();
+            peer.hold();
+        });
+        let (client, reads) = reading(&server, ReadMode::Raw);
+        let mut all = Vec::new();
+        while all.len() < 12 {
+            all.extend_from_slice(&bytes(next(&reads)));
+        }
+        assert_eq!(all, b"HTTP/1.1 400");
+        assert!(end(next(&reads)).is_none());
+        assert_eq!(client.flush().expect_err("over").kind(), ErrorKind::Disconnected);
+        assert!(!client.is_reusable());
+    }
+
+    #[test]
+    fn what_is_no_frame_ends_the_loop_with_the_reason() {
+        for (sent, word) in [
+            (&b"\x15\x03\x03\x00\x02\x02\x46"[..], "TLS"),
+            (b"\x00\x00\x10\x00", "limit is 1000"),
+            (b"\x00\x00\x00\x09abc", "inside a frame, after 3 bytes"),
+        ] {
+            let server = ScriptedServer::start(move |mut peer| {
+                peer.send(sent);
+                peer.finish_sending();
+                peer.hold();
+            });
+            let (_client, reads) = reading(&server, ReadMode::Frames);
+            let error = end(next(&reads)).expect("a failure");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn large_writes_go_out_by_themselves_and_close_flushes_the_rest() {
+        const SIZE: usize = 1_000_003;
+        let (sender, received) = unbounded();
+        let server = ScriptedServer::start(move |mut peer| {
+            sender.send(peer.receive_all()).expect("the test reads");
+        });
+        let client = TcpClient::connect(&server.address(), &TcpSettings::new()).expect("connected");
+        let sent: Vec<u8> = (0..SIZE).map(|at| at as u8).collect();
+        for piece in sent.chunks(10_007) {
+            client.write(piece).expect("written");
+        }
+        client.close(PATIENCE).expect("closed");
+        let got = received.recv_deadline(soon().instant()).expect("all");
+        assert!(got == sent, "{} of {SIZE} bytes, or others", got.len());
+    }
+
+    #[test]
+    fn a_callback_that_panics_ends_the_connection() {
+        let server = ScriptedServer::start(|mut peer| {
+            peer.send(b"x");
+            peer.hold();
+        });
+        let client = TcpClient::connect(&server.address(), &TcpSettings::new()).expect("connected");
+        client.start_reading(ReadMode::Raw, |_| panic!("on purpose")).expect("started");
+        eventually("the connection ends", || !client.is_reusable());
+        assert_eq!(client.write(&[1]).expect_err("over").kind(), ErrorKind::Handler);
+    }
+
+    #[test]
+    fn a_callback_that_hangs_does_not_hold_close() {
+        let server = ScriptedServer::start(|mut peer| {
+            peer.send(b"x");
+            peer.hold();
+        });
+        let client = TcpClient::connect(&server.address(), &TcpSettings::new()).expect("connected");
+        let (stop, inside) = (Stop::new(), Stop::new());
+        let (held, reached) = (stop.clone(), inside.clone());
+        client
+            .start_reading(ReadMode::Raw, move |_| {
+                reached.set();
+                held.wait_until(soon());
+            })
+            .expect("started");
+        assert!(inside.wait_until(soon()));
+        let again = client.start_reading(ReadMode::Raw, |_| {});
+        assert_eq!(again.expect_err("it runs").kind(), ErrorKind::InvalidInput);
+        let error = client.close(Duration::from_millis(10)).expect_err("the callback hangs");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        stop.set();
+    }
+
+    #[test]
+    fn who_refuses_is_named() {
+        let (_port, address) = crate::net::testing::refusing();
+        let address = Address::new(address.ip().to_string(), address.port());
+        let error = TcpClient::connect(&address, &TcpSettings::new()).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Connect);
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}

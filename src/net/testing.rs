@@ -3,7 +3,7 @@
 //!
 //! [`names`] holds host names under `.test` that resolve to what a test says.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,10 +78,28 @@ impl Peer {
         self.stream.shutdown(Shutdown::Write).ok();
     }
 
+    /// Whether the client has closed, as far as is known.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("the mode");
+        let ended = match self.stream.peek(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        self.stream.set_nonblocking(false).expect("the mode");
+        ended
+    }
+
     /// Takes whatever comes and says nothing, until the client closes.
     pub(crate) fn hold(&mut self) {
         let mut scratch = [0; 4096];
         while matches!(self.stream.read(&mut scratch), Ok(1..)) {}
+    }
+
+    /// All that the client sends until it closes.
+    pub(crate) fn receive_all(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.stream.read_to_end(&mut all).expect("the client ends in order");
+        all
     }
 
     /// Answers ApiVersions with every API in every stable version; gives other requests back.
@@ -200,6 +218,8 @@ where
         let kept = Arc::new(stream.try_clone().expect("a second handle"));
         let index = shared.accepted.fetch_add(1, Ordering::SeqCst);
         shared.running.fetch_add(1, Ordering::SeqCst);
+        // Held before the script can answer: who has its answer finds the connection here.
+        let mut connections = shared.connections.lock();
         let (own, play, ended) = (Arc::clone(shared), Arc::clone(play), Arc::clone(&kept));
         let thread = spawn("test-peer", move || {
             let outcome = threads::guard(|| play(Peer { stream, index }));
@@ -209,7 +229,6 @@ where
             ended.shutdown(Shutdown::Both).ok();
             own.running.fetch_sub(1, Ordering::SeqCst);
         });
-        let mut connections = shared.connections.lock();
         // The handles of ended connections go, or a long test would run out of them.
         connections.retain(|(_, thread)| !thread.has_ended());
         connections.push((kept, thread.expect("a thread")));
@@ -293,15 +312,13 @@ pub(crate) mod names {
         name: &str,
         answer: impl Fn() -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
     ) {
-        assert!(name.ends_with(".test"), "only names under .test are looked up here");
+        assert!(name.strip_suffix(".test").is_some(), "only names under .test are looked up here");
         NAMES.lock().insert(name.to_owned(), Arc::new(answer));
     }
 
     /// What `name` resolves to, `None` when it is not under `.test`.
     pub(crate) fn look_up(name: &str) -> Option<io::Result<Vec<SocketAddr>>> {
-        if !name.ends_with(".test") {
-            return None;
-        }
+        name.strip_suffix(".test")?;
         let answer = NAMES.lock().get(name).cloned();
         Some(match answer {
             Some(answer) => answer(),

@@ -219,6 +219,12 @@ impl<C: Poolable> Keyed<C> {
         self.inner.close_all();
     }
 
+    /// Does what the reaper does, as if it were `now`.
+    #[cfg(test)]
+    pub(super) fn reap(&self, now: Instant) {
+        self.inner.reap(now);
+    }
+
     /// What the pool holds at this moment, ascending by endpoint.
     pub fn stats(&self) -> Vec<(Endpoint, KeyStats)> {
         let mut all: Vec<_> = self
@@ -438,6 +444,6 @@ impl<C: Poolable + fmt::Debug> fmt::Debug for Pooled<C> {
         f.debug_struct("Pooled")
             .field("endpoint", self.endpoint())
             .field("connection", &self.held.as_ref().map(|held| &held.connection))
-            .finish()
+            .finish_non_exhaustive()
     }
 }

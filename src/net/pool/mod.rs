@@ -24,6 +24,8 @@
 
 mod keyed;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub use keyed::{KeyStats, Keyed, PoolSettings, Pooled};
 pub use slot::Poolable;
