@@ -196,6 +196,10 @@ impl Partition {
     /// used of it is taken off.
     ///
     /// `size_max` is the most bytes that the record can take.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the hot path: one call, nothing to build for it"
+    )]
     #[inline]
     pub(super) fn append(
         &self,

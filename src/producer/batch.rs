@@ -175,7 +175,7 @@ impl Batch {
         reason: &Error,
     ) -> Result<Vec<Undelivered>> {
         let mut all = Vec::with_capacity(self.records as usize);
-        for record in self.read()?.iter() {
+        for record in &self.read()? {
             let record = record?;
             let headers = record.headers.iter();
             let headers = headers

@@ -47,7 +47,9 @@ impl Callbacks {
     /// Queues the callbacks of a batch; gives them back when the thread has been told to end.
     pub(super) fn queue(&self, settled: Settled) -> Option<Settled> {
         match &*self.sender.lock() {
-            Some(sender) => sender.send(settled).err().map(|error| error.into_inner()),
+            Some(sender) => {
+                sender.send(settled).err().map(crossbeam_channel::SendError::into_inner)
+            }
             None => Some(settled),
         }
     }

@@ -144,7 +144,7 @@ impl Core {
     }
 
     /// Wakes whom an append has to wake.
-    pub(super) fn notify(&self, event: &Event) {
+    pub(super) fn notify(event: &Event) {
         if event.ready > 0 {
             event.queue.announce(event.ready);
         }

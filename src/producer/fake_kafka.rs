@@ -19,7 +19,7 @@ use crate::protocol::messages::{
 };
 use crate::protocol::{
     ApiKey, Bytes, ErrorCode, Message, Reader, RequestHeader, ResponseHeader, TaggedFields, Uuid,
-    VersionRange, Writer,
+    Writer,
 };
 use crate::threads;
 
@@ -220,10 +220,6 @@ impl State {
     pub(super) fn recreate(&mut self, partitions: usize) {
         self.topic_id = Uuid([self.topic_id.0[0] + 1; 16]);
         self.parts = vec![Part { leader: 1, ..Part::default() }; partitions];
-    }
-
-    pub(super) fn forget_producers(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.producers.clear());
     }
 
     pub(super) fn cut(&mut self, broker: i32) {

@@ -98,15 +98,11 @@ impl Identities {
         let mut state = self.state.lock();
         let State::Known(current) = &mut *state else { return None };
         if *current == old {
-            match old.epoch.checked_add(1) {
-                Some(epoch) => {
-                    *current = Identity { epoch, serial: self.next_serial(), ..old };
-                }
-                None => {
-                    *state = State::Missing;
-                    return None;
-                }
-            }
+            let Some(epoch) = old.epoch.checked_add(1) else {
+                *state = State::Missing;
+                return None;
+            };
+            *current = Identity { epoch, serial: self.next_serial(), ..old };
         }
         let State::Known(current) = &*state else { return None };
         Some(*current)

@@ -2,7 +2,7 @@
 //! there will be none.
 //!
 //! Any broker answers InitProducerId without a transactional id. Shortly after its start a broker
-//! answers COORDINATOR_LOAD_IN_PROGRESS (14), because it has no block of ids yet; that and every
+//! answers `COORDINATOR_LOAD_IN_PROGRESS` (14), because it has no block of ids yet; that and every
 //! other passing failure is tried again while the producer lives. Batches that wait for it end by
 //! `delivery.timeout.ms`.
 

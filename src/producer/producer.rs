@@ -177,6 +177,7 @@ impl Producer {
     /// partition could not be found, `RecordTooLarge` for a record beyond `max.request.size`,
     /// `Closed` after a close. The record was not taken then, and the caller still has it.
     #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a record is built for the call")]
     pub fn send(&self, record: Record<'_>) -> Result<Ticket> {
         self.accept(&record, None, Patience::Block(None))
     }
@@ -188,6 +189,7 @@ impl Producer {
     ///
     /// # Errors
     /// As [`send`](Self::send); `callback` is not called then.
+    #[expect(clippy::needless_pass_by_value, reason = "a record is built for the call")]
     pub fn send_with(
         &self,
         record: Record<'_>,
@@ -281,7 +283,7 @@ impl Producer {
                         if event.due.is_some() {
                             core.refresh_topic(record.topic);
                         }
-                        core.notify(&event);
+                        Core::notify(&event);
                     }
                     return Ok(ticket);
                 }

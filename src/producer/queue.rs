@@ -191,11 +191,12 @@ mod tests {
     #[test]
     fn a_sleeper_is_woken_for_an_earlier_due_time_only() {
         let queue = ReadyQueue::new(1);
-        let now = clock::now() + Duration::from_secs(1);
-        queue.asleep_until.store(queue.nanos(now), Ordering::SeqCst);
-        queue.wake_before(now + Duration::from_secs(1));
+        let second = Duration::from_secs(1);
+        let now = clock::now();
+        queue.asleep_until.store(queue.nanos(now + second), Ordering::SeqCst);
+        queue.wake_before(now + second * 2);
         assert!(!*queue.rung.lock());
-        queue.wake_before(now - Duration::from_millis(1));
+        queue.wake_before(now + second / 2);
         assert!(*queue.rung.lock());
     }
 }

@@ -52,10 +52,10 @@ pub(super) fn run(
                     flight.throttle(clock::now() + pause);
                 }
                 answered(core, sent, response, broker);
-                if flight.count() == 0 || flight.count() + 1 >= core.config.max_in_flight as usize {
-                    if flight.release_held() {
-                        queue.ring();
-                    }
+                let under_way = flight.count();
+                let slot_came_free = under_way + 1 >= core.config.max_in_flight as usize;
+                if (under_way == 0 || slot_came_free) && flight.release_held() {
+                    queue.ring();
                 }
             }
             Err(error) => break error,
@@ -75,16 +75,13 @@ fn answered(core: &Arc<Core>, sent: Sent, response: ProduceResponse, broker: &st
     let version = sent.version;
     let mut answers = Answers { topics: response.responses, endpoints: response.node_endpoints };
     for (partition, batch) in sent.batches {
-        match answers.take(&partition) {
-            Some(answer) => {
-                settle(core, &partition, batch, answer, &answers.endpoints, version, broker, now);
-            }
-            None => {
-                let error = Error::new(ErrorKind::Protocol, "the answer lacks the partition")
-                    .with_api(ApiKey::PRODUCE, version)
-                    .with_broker(broker);
-                give_back(core, &partition, batch, error, true, now);
-            }
+        if let Some(answer) = answers.take(&partition) {
+            settle(core, &partition, batch, answer, &answers.endpoints, version, broker, now);
+        } else {
+            let error = Error::new(ErrorKind::Protocol, "the answer lacks the partition")
+                .with_api(ApiKey::PRODUCE, version)
+                .with_broker(broker);
+            give_back(core, &partition, batch, error, true, now);
         }
     }
 }
@@ -161,7 +158,7 @@ fn settle(
                     .with_broker(broker);
                 (record.batch_index, error)
             });
-            drop_records(core, partition, batch, bad.collect(), &error);
+            drop_records(core, partition, batch, &bad.collect::<Vec<_>>(), &error);
         }
         Meaning::Fatal => {
             partition.failed(&batch, true);
@@ -238,7 +235,7 @@ fn drop_records(
     core: &Arc<Core>,
     partition: &Arc<Partition>,
     batch: Batch,
-    bad: Vec<(i32, Error)>,
+    bad: &[(i32, Error)],
     error: &Error,
 ) {
     if batch.outcome.is_resolved() {

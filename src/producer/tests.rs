@@ -34,6 +34,7 @@ fn producer(kafka: &FakeKafka) -> Producer {
     builder(kafka).build().expect("a producer")
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "reads better in the tests")]
 fn send(producer: &Producer, partition: i32, value: impl ToString) -> Ticket {
     let value = value.to_string();
     producer.send(Record::to("t").partition(partition).value(&value)).expect("taken")
@@ -206,7 +207,7 @@ fn a_retry_is_not_overtaken() {
         }
     });
     let producer = builder(&kafka).max_in_flight(1).batch_size(0).build().expect("a producer");
-    (0..20).for_each(|number| drop(send(&producer, 0, number)));
+    (0..20).for_each(|number| _ = send(&producer, 0, number));
     producer.flush(PATIENCE).expect("flushed");
     assert_eq!(log(&kafka, 0), numbers(0..20));
     assert!(seen(&kafka).iter().take(4).all(|seen| seen.sequence == 0));
@@ -237,7 +238,7 @@ fn a_record_too_large_for_the_broker_fails_alone() {
             let value = if number == 3 { "x".repeat(5000) } else { number.to_string() };
             let called = Arc::clone(&called);
             let record = Record::to("t").value(&value).timestamp(1000 + number);
-            let count = move |_| drop(called.fetch_add(1, Ordering::SeqCst));
+            let count = move |_| _ = called.fetch_add(1, Ordering::SeqCst);
             producer.send_with(record, count).expect("taken")
         })
         .collect();
@@ -545,19 +546,19 @@ fn records_of_a_deleted_topic_fail() {
     assert_eq!(log(&kafka, 0), ["new"]);
 }
 
-/// platformatic/kafka#377, IBM/sarama#3135 and #2760, kafkaex/kafka_ex#396.
+/// platformatic/kafka#377, IBM/sarama#3135 and #2760, `kafkaex/kafka_ex#396`.
 #[test]
 fn a_dead_leader_is_left_for_the_new_one() {
     let kafka = FakeKafka::start(2, 1);
     let producer = builder(&kafka).batch_size(200).build().expect("a producer");
     send(&producer, 0, 0).wait().expect("stored");
     kafka.stop(1);
-    (1..50).for_each(|number| drop(send(&producer, 0, number)));
+    (1..50).for_each(|number| _ = send(&producer, 0, number));
     kafka.with(|state| state.lead(0, 2));
     producer.flush(PATIENCE).expect("flushed");
     kafka.restart(1);
     kafka.with(|state| state.lead(0, 1));
-    (50..100).for_each(|number| drop(send(&producer, 0, number)));
+    (50..100).for_each(|number| _ = send(&producer, 0, number));
     producer.flush(PATIENCE).expect("flushed");
     assert_eq!(log(&kafka, 0), numbers(0..100));
     let leaders: Vec<_> = seen(&kafka).iter().map(|seen| seen.broker).collect();
@@ -574,7 +575,7 @@ fn lost_answers_store_nothing_twice() {
             state.fault(0, Fault::Close);
             state.fault(0, Fault::StoredBut(ErrorCode::REQUEST_TIMED_OUT));
         });
-        (round * 20..round * 20 + 20).for_each(|number| drop(send(&producer, 0, number)));
+        (round * 20..round * 20 + 20).for_each(|number| _ = send(&producer, 0, number));
     }
     producer.flush(PATIENCE).expect("flushed");
     assert_eq!(log(&kafka, 0), numbers(0..200));
@@ -605,7 +606,9 @@ fn a_batch_that_expires_does_not_let_later_ones_slip_in_before_it() {
     }
     let late: Vec<_> = (4..8).map(|number| send(&producer, 0, number)).collect();
     kafka.freeze(false);
-    late.iter().for_each(|ticket| drop(ticket.wait()));
+    for ticket in &late {
+        _ = ticket.wait();
+    }
     producer.close(PATIENCE).expect("closed");
     let log: Vec<usize> =
         log(&kafka, 0).iter().map(|value| value.parse().expect("a number")).collect();
@@ -643,7 +646,7 @@ fn several_partitions_travel_in_one_request() {
     let kafka = FakeKafka::start(1, 6);
     let producer = builder(&kafka).linger(Duration::from_secs(10)).build().expect("a producer");
     send(&producer, 0, "first").wait().expect("stored");
-    (0..6).for_each(|partition| drop(send(&producer, partition, "v")));
+    (0..6).for_each(|partition| _ = send(&producer, partition, "v"));
     producer.flush(PATIENCE).expect("flushed");
     assert_eq!((0..6).map(|partition| log(&kafka, partition).len()).sum::<usize>(), 7);
 }

@@ -57,6 +57,9 @@ impl Ticket {
     /// # Errors
     /// What kept the record from being stored; [`Error::possibly_persisted`] tells whether it may
     /// be stored all the same.
+    ///
+    /// # Panics
+    /// Never: a batch that is resolved has a result.
     pub fn wait(&self) -> Result<Stored> {
         let (outcome, index) = self.follow(|outcome| {
             outcome.wait_resolved(None);

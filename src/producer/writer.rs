@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
             self.queue.sleep(Some(until), wanted);
             return;
         }
-        self.send(found.ready, identity, now);
+        self.send(&found.ready, identity, now);
     }
 
     /// Gives up a connection that broke, or whose oldest answer is overdue.
@@ -328,7 +328,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Builds one request out of what is ready and writes it.
-    fn send(&mut self, ready: Vec<Arc<Partition>>, identity: IdentityState, now: Instant) {
+    fn send(&mut self, ready: &[Arc<Partition>], identity: IdentityState, now: Instant) {
         let core = self.core;
         let taker = self.taker(identity);
         let mut room = core.config.max_request_size.saturating_sub(REQUEST_OVERHEAD);

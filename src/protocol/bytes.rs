@@ -60,6 +60,9 @@ impl Bytes {
 
     /// The bytes as a vector: the buffer itself if this is all of it and nobody else holds a piece,
     /// else a copy.
+    ///
+    /// # Panics
+    /// Never: a piece is checked to be inside its buffer when it is made.
     pub fn into_vec(self) -> Vec<u8> {
         let Self { buffer, start, end } = self;
         if start == 0 && end == buffer.len() {
