@@ -190,6 +190,18 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.position
     }
 
+    /// What is left, as it is.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.position..).unwrap_or_default()
+    }
+
+    /// Passes over the next `count` bytes, or what is left of them.
+    #[inline]
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.position += count.min(self.remaining());
+    }
+
     /// An error at the present position.
     pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
         DecodeError { kind, position: self.position, field: None }

@@ -9,7 +9,7 @@
 //! limit on sizes but the format's own, and no producer id: [`stamp`] puts that in when the batch is
 //! about to leave, because only then is its sequence number decided.
 //!
-//! Invariant: the buffer holds the 61 bytes of the head (zero until `finish`) and exactly
+//! Invariant: up to `end` the buffer holds room for the head (61 bytes, filled by `finish`) and exactly
 //! `record_count` whole records, with offset deltas 0, 1, 2... as brokers demand of producers.
 
 use super::{
@@ -48,7 +48,9 @@ pub struct Header<'a> {
 /// ```
 #[derive(Debug)]
 pub struct BatchBuilder {
+    /// Longer than the batch: what stands from `end` on is left from before.
     buffer: Vec<u8>,
+    end: usize,
     record_count: i32,
     first_timestamp: i64,
     max_timestamp: i64,
@@ -56,11 +58,13 @@ pub struct BatchBuilder {
 
 impl BatchBuilder {
     /// An empty batch in `buffer`, whose content is dropped and whose room is used.
-    pub fn new(mut buffer: Vec<u8>) -> Self {
-        buffer.clear();
-        buffer.resize(BATCH_HEAD_BYTES, 0);
+    pub fn new(buffer: Vec<u8>) -> Self {
         let none = i64::from(NONE);
-        Self { buffer, record_count: 0, first_timestamp: none, max_timestamp: none }
+        let end = BATCH_HEAD_BYTES;
+        let mut builder =
+            Self { buffer, end, record_count: 0, first_timestamp: none, max_timestamp: none };
+        builder.make_room(0);
+        builder
     }
 
     /// Makes room for `bytes` in all, head included, so that the buffer does not grow by itself
@@ -88,48 +92,61 @@ impl BatchBuilder {
         }
         // Timestamps a whole int64 apart wrap around, here and again when they are read.
         let timestamp_delta = zigzag(timestamp_ms.wrapping_sub(self.first_timestamp));
-        let offset_delta = zigzag(i64::from(self.record_count));
-        let body = 1
-            + varint_bytes(timestamp_delta)
-            + varint_bytes(offset_delta)
-            + field_bytes(key)
-            + field_bytes(value)
+        let mut before_key = Piece::<32>::default();
+        // No bit of a record's attributes has a meaning yet.
+        before_key.varint(0);
+        before_key.varint(timestamp_delta);
+        before_key.varint(zigzag(i64::from(self.record_count)));
+        before_key.varint(length_code(key));
+        let mut before_value = Piece::<16>::default();
+        before_value.varint(length_code(value));
+        let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
+        let body = (before_key.len + before_value.len) as u64
+            + key.len() as u64
+            + value.len() as u64
             + headers_bytes(headers);
-        let size = varint_bytes(body << 1) + body;
-        if self.buffer.len() as u64 + size > BATCH_BYTES_MAX {
-            return Err(EncodeErrorKind::TooLong(self.buffer.len() + body as usize).error());
+        let mut length = Piece::<16>::default();
+        length.varint(body << 1);
+        let size = length.len as u64 + body;
+        if self.end as u64 + size > BATCH_BYTES_MAX {
+            return Err(EncodeErrorKind::TooLong(self.end.saturating_add(body as usize)).error());
         }
-        self.buffer.reserve(size as usize);
+        let size = size as usize;
+        if self.buffer.len() - self.end < size {
+            self.make_room(size);
+        }
 
-        let mut prefix = Prefix::default();
-        prefix.varint(body << 1);
-        prefix.byte(0);
-        prefix.varint(timestamp_delta);
-        prefix.varint(offset_delta);
-        prefix.varint(length_code(key));
-        self.buffer.extend_from_slice(prefix.bytes());
-        self.buffer.extend_from_slice(key.unwrap_or_default());
-        self.put_varint(length_code(value));
-        self.buffer.extend_from_slice(value.unwrap_or_default());
-        self.put_varint((headers.len() as u64) << 1);
+        let mut place = self.buffer.get_mut(self.end..).unwrap_or_default();
+        place = length.put(place);
+        place = before_key.put(place);
+        place = put_bytes(place, key);
+        place = before_value.put(place);
+        place = put_bytes(place, value);
+        place = put_varint(place, (headers.len() as u64) << 1);
         for header in headers {
-            self.put_varint((header.key.len() as u64) << 1);
-            self.buffer.extend_from_slice(header.key.as_bytes());
-            self.put_varint(length_code(header.value));
-            self.buffer.extend_from_slice(header.value.unwrap_or_default());
+            place = put_varint(place, (header.key.len() as u64) << 1);
+            place = put_bytes(place, header.key.as_bytes());
+            place = put_varint(place, length_code(header.value));
+            place = put_bytes(place, header.value.unwrap_or_default());
         }
+        debug_assert_eq!(place.len(), self.buffer.len() - self.end - size, "as was computed");
+        self.end += size;
         self.record_count += 1;
         self.max_timestamp = self.max_timestamp.max(timestamp_ms);
         Ok(())
     }
 
-    #[inline]
-    fn put_varint(&mut self, mut code: u64) {
-        while code >= 0x80 {
-            self.buffer.push(code as u8 | 0x80);
-            code >>= 7;
+    /// Makes the buffer long enough for `size` bytes more, and as long as its memory if that does.
+    /// It is doubled at least, so that each byte is zeroed once for many that are written.
+    #[cold]
+    fn make_room(&mut self, size: usize) {
+        let needed = self.end + size;
+        let doubled = needed.max(self.buffer.len().saturating_mul(2));
+        let capacity = self.buffer.capacity();
+        let len = if capacity >= needed { doubled.min(capacity) } else { doubled };
+        if len > self.buffer.len() {
+            self.buffer.resize(len, 0);
         }
-        self.buffer.push(code as u8);
     }
 
     /// The most bytes that such a record can take in a batch.
@@ -154,7 +171,7 @@ impl BatchBuilder {
 
     /// The size of the batch so far, before compression, in bytes, its head included.
     pub fn len(&self) -> usize {
-        self.buffer.len()
+        self.end
     }
 
     /// The latest timestamp of the records; -1 while there is none.
@@ -183,6 +200,7 @@ impl BatchBuilder {
         compressor: &mut Compressor,
     ) -> Result<Vec<u8>, RecordsError> {
         let mut batch = self.buffer;
+        batch.truncate(self.end);
         if compression != Compression::None {
             let records = batch.get(BATCH_HEAD_BYTES..).unwrap_or_default();
             let compressed = compressor.compress(compression, level, records)?;
@@ -195,6 +213,7 @@ impl BatchBuilder {
                 reason: "the result is longer than 2 GiB",
             }
         })?;
+        put(&mut batch, 0..at::LENGTH.start, &0_i64.to_be_bytes());
         put(&mut batch, at::LENGTH, &length.to_be_bytes());
         put(&mut batch, at::LEADER_EPOCH, &NONE.to_be_bytes());
         put(&mut batch, at::MAGIC..at::MAGIC + 1, &[2]);
@@ -245,36 +264,70 @@ fn put_crc(batch: &mut [u8]) {
     put(batch, at::CRC, &crc.to_be_bytes());
 }
 
-/// The start of a record, collected apart so that it is appended in one go.
-#[derive(Default)]
-struct Prefix {
-    bytes: [u8; PREFIX_BYTES_MAX],
+/// A few varints in a row. `N` is a power of two, so that a mask does for a check of bounds, and at
+/// least the longest row.
+struct Piece<const N: usize> {
+    bytes: [u8; N],
     len: usize,
 }
 
-impl Prefix {
+impl<const N: usize> Default for Piece<N> {
     #[inline]
-    fn byte(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
-        }
+    fn default() -> Self {
+        Self { bytes: [0; N], len: 0 }
     }
+}
 
+impl<const N: usize> Piece<N> {
     #[inline]
     fn varint(&mut self, mut code: u64) {
         while code >= 0x80 {
-            self.byte(code as u8 | 0x80);
+            self.bytes[self.len & (N - 1)] = code as u8 | 0x80;
+            self.len += 1;
             code >>= 7;
         }
-        self.byte(code as u8);
+        self.bytes[self.len & (N - 1)] = code as u8;
+        self.len += 1;
     }
 
+    /// Puts it at the start of `place` and gives what is left of it. Where there is room all `N`
+    /// bytes are copied, which is a plain move; those that are too many are written over next.
     #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
+    fn put<'a>(&self, place: &'a mut [u8]) -> &'a mut [u8] {
+        match place.first_chunk_mut::<N>() {
+            Some(here) => {
+                *here = self.bytes;
+                place.get_mut(self.len..).unwrap_or_default()
+            }
+            None => put_bytes(place, self.bytes.get(..self.len).unwrap_or_default()),
+        }
     }
 }
+
+/// Puts `bytes` at the start of `place` and gives what is left of it.
+#[inline]
+fn put_bytes<'a>(place: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
+    let (here, rest) = place.split_at_mut_checked(bytes.len()).expect(ROOM);
+    here.copy_from_slice(bytes);
+    rest
+}
+
+/// Puts the variable-length form of `code` there.
+#[inline]
+fn put_varint(mut place: &mut [u8], mut code: u64) -> &mut [u8] {
+    loop {
+        let (byte, rest) = place.split_first_mut().expect(ROOM);
+        place = rest;
+        if code < 0x80 {
+            *byte = code as u8;
+            return place;
+        }
+        *byte = code as u8 | 0x80;
+        code >>= 7;
+    }
+}
+
+const ROOM: &str = "the size of the record was computed and room was made";
 
 /// The zig-zag code of a signed value, small for values near zero.
 #[inline]
@@ -285,7 +338,10 @@ fn zigzag(value: i64) -> u64 {
 /// How many bytes the variable-length form of `code` takes.
 #[inline]
 fn varint_bytes(code: u64) -> u64 {
-    let bits = u64::from(64 - (code | 1).leading_zeros());
+    if code < 0x80 {
+        return 1;
+    }
+    let bits = u64::from(64 - code.leading_zeros());
     bits.div_ceil(7)
 }
 

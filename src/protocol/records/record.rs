@@ -157,15 +157,12 @@ impl<'a> Iterator for RecordIter<'a> {
             return self.end();
         }
         self.left -= 1;
-        let record = if self.layout.magic == 2 {
-            read_record(&mut self.reader, &self.layout)
-        } else {
-            legacy::read_record(&mut self.reader, &self.layout)
-        };
-        match record {
-            Ok(record) => Some(Ok(record)),
-            Err(error) => Some(Err(self.fail(error))),
+        if self.layout.magic == 2
+            && let Some(record) = read_usual(&mut self.reader, &self.layout)
+        {
+            return Some(Ok(record));
         }
+        Some(self.read())
     }
 
     #[inline]
@@ -186,6 +183,16 @@ pub(crate) struct RecordCursor {
 }
 
 impl<'a> RecordIter<'a> {
+    #[inline(never)]
+    fn read(&mut self) -> Result<RecordView<'a>, RecordsError> {
+        let record = if self.layout.magic == 2 {
+            read_record(&mut self.reader, &self.layout)
+        } else {
+            legacy::read_record(&mut self.reader, &self.layout)
+        };
+        record.map_err(|error| self.fail(error))
+    }
+
     /// Where it stands, for [`Records::resume`].
     #[inline]
     pub(crate) fn cursor(&self) -> RecordCursor {
@@ -211,8 +218,97 @@ impl<'a> RecordIter<'a> {
     }
 }
 
-/// One record of magic 2.
+/// How many bytes the fields before the value of a usual record may take, and then that of its
+/// value's length: varints of three bytes, which is up to 2^20.
+const USUAL_HEAD_BYTES: usize = 16;
+const USUAL_LENGTH_BYTES: usize = 4;
+
+/// A record of magic 2 without headers, with short lengths and deltas, and not at the end of the
+/// batch: nearly every record. `None`, and nothing read, for any other one and for damage: the
+/// decision is [`read_record`]'s, and what this function gives is what that one would give.
+///
+/// Twice as fast because the varints are taken from an array of fixed size, which needs one
+/// check of bounds. Inlined by force: the view is then never moved through memory.
+#[expect(clippy::inline_always, reason = "measured: 10 ns a record against 19 ns")]
+#[inline(always)]
+fn read_usual<'a>(reader: &mut Reader<'a>, layout: &Layout) -> Option<RecordView<'a>> {
+    let rest = reader.rest();
+    let head = rest.first_chunk::<USUAL_HEAD_BYTES>()?;
+    let mut at = 0;
+    let length = short_varint(head, &mut at)?;
+    let start = at;
+    // The attributes.
+    at += 1;
+    let timestamp_delta = unzigzag(short_varint(head, &mut at)?);
+    let offset_delta = unzigzag(short_varint(head, &mut at)?);
+    let key_length = short_varint(head, &mut at)?;
+    let (key, value_length) = if key_length == NULL_CODE {
+        (None, short_varint(head, &mut at)?)
+    } else {
+        let key = piece(rest, &mut at, key_length)?;
+        let mut within = 0;
+        let length = rest.get(at..)?.first_chunk::<USUAL_LENGTH_BYTES>()?;
+        let value_length = short_varint(length, &mut within)?;
+        at += within;
+        (key, value_length)
+    };
+    let value = piece(rest, &mut at, value_length)?;
+    if *rest.get(at)? != 0 {
+        return None;
+    }
+    at += 1;
+    let offset = layout.base_shift.wrapping_add(offset_delta);
+    if length != ((at - start) << 1) || offset < layout.base_offset || offset > layout.last_offset {
+        return None;
+    }
+    let timestamp_ms = match layout.append_timestamp {
+        Some(appended) => appended,
+        None => layout.base_timestamp.wrapping_add(timestamp_delta),
+    };
+    reader.skip(at);
+    Some(RecordView { offset, timestamp_ms, key, value, headers: Headers::default() })
+}
+
+/// The zig-zag code of -1, the length of null.
+const NULL_CODE: usize = 1;
+
+/// The code of a varint of at most three bytes that lies in `window`, whose size is a power of two
+/// (so that the mask changes nothing and the compiler sees that the index is inside).
+#[expect(clippy::inline_always, reason = "part of the loop over records")]
+#[inline(always)]
+fn short_varint<const N: usize>(window: &[u8; N], at: &mut usize) -> Option<usize> {
+    let mut code = 0;
+    for shift in [0, 7, 14] {
+        let byte = usize::from(window[*at & (N - 1)]);
+        *at += 1;
+        code |= (byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(code);
+        }
+    }
+    None
+}
+
 #[inline]
+fn unzigzag(code: usize) -> i64 {
+    (code >> 1) as i64 ^ -((code & 1) as i64)
+}
+
+/// The bytes of a key or value whose length has this code, at `at`, which is moved behind them.
+#[expect(clippy::inline_always, reason = "part of the loop over records")]
+#[expect(clippy::option_option, reason = "null is a value; the outer one is whether it was read")]
+#[inline(always)]
+fn piece<'a>(rest: &'a [u8], at: &mut usize, code: usize) -> Option<Option<&'a [u8]>> {
+    if code & 1 == 1 {
+        return (code == NULL_CODE).then_some(None);
+    }
+    let end = *at + (code >> 1);
+    let bytes = rest.get(*at..end)?;
+    *at = end;
+    Some(Some(bytes))
+}
+
+/// One record of magic 2, whatever it is.
 fn read_record<'a>(reader: &mut Reader<'a>, layout: &Layout) -> Decoded<RecordView<'a>> {
     let length = reader.varint()?;
     let length = usize::try_from(length)
@@ -227,7 +323,6 @@ fn shifted(error: DecodeError, start: usize) -> DecodeError {
     DecodeError { position: error.position + start, ..error }
 }
 
-#[inline]
 fn read_fields<'a>(fields: &mut Reader<'a>, layout: &Layout) -> Decoded<RecordView<'a>> {
     // No bit of a record's attributes has a meaning yet.
     fields.u8()?;
@@ -251,7 +346,6 @@ fn read_fields<'a>(fields: &mut Reader<'a>, layout: &Layout) -> Decoded<RecordVi
 }
 
 /// A key or value: length -1 is null, anything below it is damage.
-#[inline]
 fn nullable<'a>(fields: &mut Reader<'a>) -> Decoded<Option<&'a [u8]>> {
     let length = fields.varint()?;
     match usize::try_from(length) {
@@ -262,7 +356,6 @@ fn nullable<'a>(fields: &mut Reader<'a>) -> Decoded<Option<&'a [u8]>> {
 }
 
 /// The headers and the end of the record.
-#[inline]
 fn read_headers<'a>(fields: &mut Reader<'a>) -> Decoded<Headers<'a>> {
     let count = fields.varint()?;
     if count == 0 && fields.remaining() == 0 {
@@ -271,7 +364,6 @@ fn read_headers<'a>(fields: &mut Reader<'a>) -> Decoded<Headers<'a>> {
     check_headers(fields, count)
 }
 
-#[inline(never)]
 fn check_headers<'a>(fields: &mut Reader<'a>, count: i32) -> Decoded<Headers<'a>> {
     let count = u32::try_from(count)
         .map_err(|_| fields.error(DecodeErrorKind::IllegalLength(i64::from(count))))?;
@@ -385,5 +477,36 @@ impl<'a> HeaderView<'a> {
     /// The key; what is not UTF-8 is replaced by U+FFFD, as Kafka's Java client does.
     pub fn key(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.key_bytes)
+    }
+}
+
+/// Reads `body` both ways: where the quick one gives a record, the careful one must give the same.
+#[cfg(test)]
+pub(super) fn check_quick_way(body: &[u8], records: usize) {
+    let last_offset = records as i64;
+    let layout = Layout {
+        magic: 2,
+        base_offset: 0,
+        last_offset,
+        base_shift: 0,
+        base_timestamp: 5,
+        append_timestamp: None,
+    };
+    let mut reader = Reader::new(body);
+    for _ in 0..records {
+        let mut careful = reader.clone();
+        let expected = read_record(&mut careful, &layout);
+        if let Some(quick) = read_usual(&mut reader, &layout) {
+            let expected = expected.expect("the quick way gave a record");
+            let fields = |view: &RecordView<'_>| (view.offset, view.timestamp_ms);
+            assert_eq!(fields(&quick), fields(&expected));
+            assert_eq!((quick.key, quick.value), (expected.key, expected.value));
+            assert!(quick.headers.is_empty() && expected.headers.is_empty());
+            assert_eq!(reader.position(), careful.position());
+        } else if expected.is_ok() {
+            reader = careful;
+        } else {
+            return;
+        }
     }
 }

@@ -112,6 +112,24 @@ proptest! {
         }
     }
 
+    /// The quick way of reading gives what the careful one gives, on right and on damaged bytes.
+    #[test]
+    fn the_quick_way_decides_nothing_itself(
+        records in records(),
+        flips in vec((any::<proptest::sample::Index>(), 1..=u8::MAX), 0..3),
+    ) {
+        let bytes = write(&records, Vec::new());
+        let bytes = bytes.finish(Compression::None, None, &mut Compressor::new()).expect("plain");
+        let mut body = bytes[BATCH_HEAD_BYTES..].to_vec();
+        for (place, mask) in flips {
+            if !body.is_empty() {
+                let place = place.index(body.len());
+                body[place] ^= mask;
+            }
+        }
+        record::check_quick_way(&body, records.len());
+    }
+
     /// Contexts and buffers that were used before leave no trace in what is written.
     #[test]
     fn used_buffers_and_contexts_make_the_same_bytes(
@@ -126,6 +144,22 @@ proptest! {
         let fresh = fresh.finish(codec, None, &mut Compressor::new()).expect("memory");
         prop_assert_eq!(again, fresh);
     }
+}
+
+/// The builder's buffer grows where its owner says so, and no record is lost on the way.
+#[test]
+fn a_buffer_does_not_grow_before_the_stated_size() {
+    let value = [3; 100];
+    let record_bytes = BatchBuilder::upper_bound(0, value.len(), &[]);
+    let mut builder = BatchBuilder::new(Vec::with_capacity(200));
+    builder.reserve_total(5000);
+    while builder.len() + record_bytes <= 5000 {
+        builder.append(7, None, Some(&value), &[]).expect("fits");
+    }
+    let count = builder.record_count();
+    let batch = builder.finish(Compression::None, None, &mut Compressor::new()).expect("plain");
+    assert_eq!(batch.capacity(), 5000);
+    assert_eq!(read_all(&batch), Ok((0..count as i64).map(|at| (at, value.to_vec())).collect()));
 }
 
 #[test]
