@@ -35,7 +35,7 @@ fn node(client: &Client, group: &str, topic: &str) -> NodeBuilder {
 
 /// Writes `count` lines to a partition with a foreign client.
 fn produce(topic: &str, partition: usize, count: usize) {
-    let lines: String = (0..count).map(|n| format!("k{n}:{partition}-{n}\n")).collect();
+    let lines = (0..count).map(|n| format!("k{n}:{partition}-{n}\n")).collect::<Vec<_>>().concat();
     let partition = partition.to_string();
     servers().kcat(&["-P", "-t", topic, "-p", &partition, "-K", ":"], lines.as_bytes());
 }
@@ -201,7 +201,7 @@ fn a_compacted_range_is_finished() {
         &["cleanup.policy=compact", "segment.ms=100", "min.cleanable.dirty.ratio=0.01"],
     );
     for round in 0..5 {
-        let lines: String = (0..50).map(|n| format!("k{n}:{round}-{n}\n")).collect();
+        let lines = (0..50).map(|n| format!("k{n}:{round}-{n}\n")).collect::<Vec<_>>().concat();
         servers().kcat(&["-P", "-t", &topic, "-p", "0", "-K", ":"], lines.as_bytes());
     }
     let client = client();
