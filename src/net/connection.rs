@@ -69,6 +69,7 @@ impl Connection {
     }
 
     /// What the broker speaks.
+    #[cfg_attr(not(test), expect(dead_code, reason = "transactions will ask for features"))]
     pub(crate) fn versions(&self) -> &BrokerVersions {
         &self.versions
     }
@@ -103,6 +104,10 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::call`].
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for acks=0 on one thread; the producer has two")
+    )]
     pub(crate) fn tell<R: Request>(
         &mut self,
         request: &R,

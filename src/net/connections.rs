@@ -54,6 +54,7 @@ impl Connections {
     }
 
     /// Counts by endpoint.
+    #[cfg_attr(not(test), expect(dead_code, reason = "metrics will show them"))]
     pub(crate) fn stats(&self) -> Vec<(Endpoint, KeyStats)> {
         self.pool.stats()
     }

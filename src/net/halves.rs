@@ -232,6 +232,7 @@ impl RequestSender {
     }
 
     /// How many requests wait for their answer.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the producer counts for itself"))]
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.state.lock().in_flight.expected()
     }

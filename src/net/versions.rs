@@ -47,6 +47,10 @@ impl BrokerVersions {
     }
 
     /// The level of a finalized feature, such as `transaction.version`; 0 when it is not in force.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "transactions will ask for transaction.version")
+    )]
     pub(crate) fn feature(&self, name: &str) -> i16 {
         self.features.iter().find(|(known, _)| known == name).map_or(0, |(_, level)| *level)
     }
