@@ -30,6 +30,8 @@ mod link;
 mod reply;
 mod scripts;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use client::RedisQueue;
