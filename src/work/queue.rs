@@ -391,6 +391,7 @@ impl Audited {
 /// Every method fails with kind `Queue` when the store cannot be reached or refuses (it is
 /// loading, read-only, out of memory): repeat it later. With `InvalidInput` when an argument cannot be
 /// stored.
+#[expect(clippy::missing_errors_doc, reason = "they are the same for every method")]
 pub trait WorkQueue: Send + Sync + fmt::Debug {
     /// The numbers it works with.
     fn rules(&self) -> &QueueRules;

@@ -29,14 +29,13 @@ impl Life {
     pub(crate) fn claim(&mut self, worker: &WorkerId, now: i64) -> Option<UnitId> {
         for _ in 0..UNREADABLE_PER_CLAIM_MAX {
             let own = self.lists.get(worker.as_str()).and_then(|list| list.back()).cloned();
-            let entry = match own {
-                Some(entry) => entry,
-                None => {
-                    let entry = self.work.pop_back()?;
-                    let list = self.lists.entry(worker.as_str().to_owned()).or_default();
-                    list.push_front(entry.clone());
-                    entry
-                }
+            let entry = if let Some(entry) = own {
+                entry
+            } else {
+                let entry = self.work.pop_back()?;
+                let list = self.lists.entry(worker.as_str().to_owned()).or_default();
+                list.push_front(entry.clone());
+                entry
             };
             match entry.parse() {
                 Ok(unit) => return Some(unit),

@@ -93,7 +93,7 @@ impl RedisQueue {
             self.lease_ms(),
         ];
         let answer = Fields::of(self.run(&self.scripts().audit_units, &arguments)?)?.answer()?;
-        let slice = match transpose(answer, |fields| UnitsSlice::read(fields))? {
+        let slice = match transpose(answer, UnitsSlice::read)? {
             Answer::Done(slice) => slice,
             Answer::NotLeader => return Ok(Answer::NotLeader),
             Answer::Stale => return Ok(Answer::Stale),

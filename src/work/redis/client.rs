@@ -34,10 +34,12 @@ pub struct RedisQueue {
 struct Arguments(Vec<String>);
 
 impl Arguments {
+    #[expect(clippy::needless_pass_by_value, reason = "values and references alike")]
     fn new(first: impl ToString) -> Self {
         Self(vec![first.to_string()])
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "values and references alike")]
     fn and(mut self, next: impl ToString) -> Self {
         self.0.push(next.to_string());
         self

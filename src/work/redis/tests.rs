@@ -4,7 +4,7 @@
 //! note what was asked on which connection.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn serve(
 
 /// `*n`, then n times `$length` and as many bytes; `None` at the end of the stream.
 fn read_command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut count = |reader: &mut dyn BufRead| {
+    let count = |reader: &mut dyn BufRead| {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         line.trim_end().get(1..)?.parse::<usize>().ok()

@@ -335,7 +335,7 @@ on_every_queue! {
         let (theirs, token, _) = bench.take(&bench.two);
         bench.wait(20);
         let reaped = bench.queue().reap_workers(bench.me, LIMIT).unwrap().done().unwrap();
-        assert_eq!(reaped, [bench.one.clone()]);
+        assert_eq!(reaped, std::slice::from_ref(&bench.one));
         assert!(bench.queue().renew(&theirs, token, &Progress::to(10)).unwrap());
         assert_eq!(bench.claim(&"three".parse().unwrap()), Some(unit));
     }

@@ -173,10 +173,10 @@ impl<'a> World<'a> {
         self.each(|queue| queue.resign(me));
     }
 
-    fn state(&self, organiser: usize, index: usize) -> Option<Option<PartitionState>> {
+    fn state(&self, organiser: usize, index: usize) -> Answer<Option<PartitionState>> {
         let me = self.leaders[organiser];
         let states = self.each(|queue| queue.partitions(me, &[partition(index)]));
-        states.done().map(|states| states[0])
+        states.map(|states| states[0])
     }
 
     fn log_range(&self, index: usize) -> LogRange {
@@ -190,8 +190,8 @@ impl<'a> World<'a> {
         let of = partition(index);
         let log = self.log_range(index);
         match self.state(organiser, index) {
-            None => {}
-            Some(None) => {
+            Answer::NotLeader | Answer::Stale => {}
+            Answer::Done(None) => {
                 let facts = StartFacts {
                     committed: self.logs[index].committed,
                     sisters_committed: false,
@@ -209,7 +209,7 @@ impl<'a> World<'a> {
                 }
                 self.each(|queue| queue.init(me, &init));
             }
-            Some(Some(state)) => {
+            Answer::Done(Some(state)) => {
                 let rules = PlanRules {
                     unit_size: 5,
                     outstanding_max: 6,
@@ -253,7 +253,7 @@ impl<'a> World<'a> {
 
     /// Commits `low`, labelled with the topic's id, if Kafka holds another value.
     pub(super) fn commit(&mut self, organiser: usize, index: usize) {
-        if let Some(Some(state)) = self.state(organiser, index) {
+        if let Answer::Done(Some(state)) = self.state(organiser, index) {
             let now = CommittedOffset { offset: state.low, topic_id: Some(state.topic_id) };
             self.logs[index].committed = Some(now);
         }
