@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::{self, Deadline};
+use crate::clock::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Longest thread name that Linux keeps.
@@ -133,9 +133,10 @@ impl Stop {
     }
 }
 
-/// Sleeps until `deadline` where nothing can interrupt: for back-offs inside a caller's own call.
+/// Sleeps where nothing can interrupt: between two looks of a test.
+#[cfg(test)]
 pub(crate) fn pause(wait: Duration) {
-    Stop::new().wait_until(Deadline::after(clock::now(), wait));
+    Stop::new().wait_until(Deadline::within(wait));
 }
 
 #[cfg(test)]

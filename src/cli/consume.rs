@@ -39,7 +39,7 @@ const ALONE: Duration = Duration::from_millis(500);
 /// How long a partition that failed is left alone.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: ConsumeArgs) -> Result<End> {
+pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     if args.group.is_some() {
         return workers::run(args);
     }
@@ -50,7 +50,7 @@ pub(super) fn run(args: ConsumeArgs) -> Result<End> {
         return Err(Error::new(ErrorKind::InvalidInput, message));
     };
     let started = clock::now();
-    let plan = plan(&client, topic, &args)?;
+    let plan = plan(&client, topic, args)?;
     let partitions = plan.len();
     let shared = Arc::new(Shared {
         output: Output::default(),

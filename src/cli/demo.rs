@@ -213,7 +213,7 @@ impl Check {
     fn handle(&self, unit: &Unit) -> HandlerResult {
         let number = self.units.fetch_add(1, Ordering::Relaxed);
         let range = unit.range();
-        let failing = unit.attempt() == 1 && number % FAILING_UNITS == 0;
+        let failing = unit.attempt() == 1 && number.is_multiple_of(FAILING_UNITS);
         let half = range.start + (range.end - range.start) / 2;
         for record in unit.records()? {
             let record = record?;

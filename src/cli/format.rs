@@ -196,7 +196,7 @@ mod tests {
     }
 
     impl Fields for Sample {
-        fn topic(&self) -> &str {
+        fn topic(&self) -> &'static str {
             "orders"
         }
 

@@ -73,7 +73,7 @@ fn run(command: Command) -> Result<End> {
     match command {
         Command::Topics(args) => topics::run(args),
         Command::Send(args) => send::run(args),
-        Command::Consume(args) => consume::run(args),
+        Command::Consume(args) => consume::run(&args),
         Command::WorkQueue(args) => work_queue::run(&args),
         Command::Demo(args) => demo::run(&args),
     }

@@ -106,7 +106,7 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
 fn total_bytes(files: &[PathBuf]) -> u64 {
     let sizes = files.iter().map(|file| {
         let metadata = std::fs::metadata(file).ok()?;
-        metadata.is_file().then(|| metadata.len())
+        metadata.is_file().then_some(metadata.len())
     });
     sizes.sum::<Option<u64>>().unwrap_or(0)
 }

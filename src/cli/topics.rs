@@ -1,5 +1,7 @@
 //! `ottla topics`: create, list, delete.
 
+use std::fmt::Write as _;
+
 use super::args::{ClusterArgs, TopicsAction, TopicsArgs};
 use super::output::Output;
 use super::{End, report};
@@ -89,7 +91,8 @@ fn list(cluster: &ClusterArgs, internal: bool) -> Result<End> {
     for topic in &topics {
         let replicas = topic.partitions.iter().map(|p| p.replicas.len()).max().unwrap_or(0);
         let partitions = topic.partitions.len();
-        text.push_str(&format!("{}\t{partitions}\t{replicas}\n", topic.name));
+        writeln!(text, "{}\t{partitions}\t{replicas}", topic.name)
+            .expect("a string can always be written to");
     }
     let output = Output::default();
     if let Err(error) = output.write(text.as_bytes()) {

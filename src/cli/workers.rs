@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Longest time that `--drain` waits: it ends by itself or by a signal.
 const DRAIN_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-pub(super) fn run(args: ConsumeArgs) -> Result<End> {
+pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     let (Some(group), Some(redis)) = (args.group.clone(), args.redis.clone()) else {
         let message = "a group needs --redis";
         return Err(Error::new(ErrorKind::InvalidInput, message));

@@ -16,9 +16,7 @@ use super::refresh::Refresher;
 use crate::clock::Deadline;
 use crate::config::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::pool::Pooled;
 use crate::net::{Address, Connection, Endpoint};
-use crate::protocol::ApiKey;
 use crate::protocol::messages::{LeaderIdAndEpoch, NodeEndpoint};
 use crate::threads::{self, Thread};
 
@@ -153,18 +151,6 @@ impl Cluster {
         self.metadata().broker(id).map(endpoint_of)
     }
 
-    /// A connection from the pool. Blocks until `deadline`; a failure counts against the broker.
-    ///
-    /// # Errors
-    /// What kept the connection from being made.
-    pub(crate) fn connection(
-        &self,
-        endpoint: &Endpoint,
-        deadline: Deadline,
-    ) -> Result<Pooled<Connection>> {
-        self.links.connection(endpoint, deadline)
-    }
-
     /// A connection of one's own to broker `id`. Blocks until `deadline`; a failure counts against
     /// the broker and has metadata fetched, for it may have moved.
     ///
@@ -179,22 +165,6 @@ impl Cluster {
             None => Err(unknown_broker(id)),
         };
         opened.inspect_err(|_| self.request_refresh())
-    }
-
-    /// An answer asked for a pause (KIP-219); for those who use connections of their own.
-    pub(crate) fn note_throttle(
-        &self,
-        endpoint: &Endpoint,
-        api: ApiKey,
-        version: i16,
-        throttle_time_ms: i32,
-    ) {
-        self.links.note_throttle(endpoint, api, version, throttle_time_ms);
-    }
-
-    /// Until when nothing may be sent to `endpoint`; for those who use connections of their own.
-    pub(crate) fn throttled_until(&self, endpoint: &Endpoint) -> Option<Deadline> {
-        self.links.throttled_until(endpoint)
     }
 }
 

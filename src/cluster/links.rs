@@ -24,7 +24,7 @@ use super::throttle::{Throttled, Throttles};
 use crate::clock::{self, Deadline};
 use crate::config::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::net::pool::{PoolSettings, Pooled};
+use crate::net::pool::PoolSettings;
 use crate::net::{Address, Closer, Connection, Connections, Endpoint, Settings};
 use crate::protocol::{ApiKey, Request, VersionRange};
 use crate::threads::Stop;
@@ -185,19 +185,6 @@ impl Links {
         }
     }
 
-    /// A connection from the pool, which takes it back when it is dropped. Blocks until `deadline`.
-    pub(crate) fn connection(
-        &self,
-        endpoint: &Endpoint,
-        deadline: Deadline,
-    ) -> Result<Pooled<Connection>> {
-        self.wait_for_turn(endpoint, deadline)?;
-        let whole = Deadline::within(self.config.request_timeout);
-        self.pool
-            .poll(endpoint, deadline.min(whole))
-            .map_err(|error| self.failed(endpoint, error, deadline >= whole))
-    }
-
     /// One request and its answer: one attempt, bounded by `request.timeout.ms` and `deadline`.
     pub(crate) fn exchange<R, B>(
         &self,
@@ -262,12 +249,6 @@ impl Links {
             let throttles = &mut self.books.lock().throttles;
             throttles.note(&endpoint.address, api, version, throttle_time_ms, clock::now());
         }
-    }
-
-    /// Until when nothing may be sent to `endpoint`, as it asked.
-    pub(crate) fn throttled_until(&self, endpoint: &Endpoint) -> Option<Deadline> {
-        let until = self.books.lock().throttles.until(&endpoint.address, clock::now())?;
-        Some(Deadline::after(until, std::time::Duration::ZERO))
     }
 
     /// Waits until `endpoint` may be turned to: it throttles, or it failed a moment ago.

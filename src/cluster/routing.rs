@@ -72,22 +72,6 @@ impl Cluster {
         Ok(self.attempt::<R, &R>(Target::Any, versions, deadline, |_| Ok(request))?.response)
     }
 
-    /// One attempt with the broker of this id.
-    pub(crate) fn call_broker<R>(
-        &self,
-        id: i32,
-        request: &R,
-        versions: VersionRange,
-        deadline: Deadline,
-    ) -> Result<R::Response>
-    where
-        R: Request,
-        R::Response: Throttled,
-    {
-        let target = Target::Broker(id);
-        Ok(self.attempt::<R, &R>(target, versions, deadline, |_| Ok(request))?.response)
-    }
-
     /// One attempt, with the version and the broker of the answer.
     pub(crate) fn attempt<R, B>(
         &self,

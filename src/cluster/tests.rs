@@ -282,7 +282,8 @@ fn a_broker_that_throttles_is_left_alone_and_no_timeout_comes_of_it() {
     let cluster = client.cluster();
     let call = |broker| {
         let request = InitProducerIdRequest::default();
-        cluster.call_broker(broker, &request, InitProducerIdRequest::VERSIONS, soon())
+        let versions = InitProducerIdRequest::VERSIONS;
+        cluster.call(Target::Broker(broker), versions, soon(), |_| Ok(request))
     };
     call(1).expect("the first");
     call(2).expect("another broker");
@@ -292,11 +293,11 @@ fn a_broker_that_throttles_is_left_alone_and_no_timeout_comes_of_it() {
     assert_eq!(order, [1, 2, 1]);
     // The broker notes the arrival before it answers, so the gap is no shorter than the throttle.
     assert!(seen[2].at - seen[0].at >= THROTTLE);
-    let hurried = cluster.call_broker(
-        1,
-        &InitProducerIdRequest::default(),
+    let hurried = cluster.call(
+        Target::Broker(1),
         InitProducerIdRequest::VERSIONS,
         Deadline::within(ms(1)),
+        |_| Ok(InitProducerIdRequest::default()),
     );
     let error = hurried.unwrap_err();
     assert!(error.is_timeout() && error.to_string().contains("throttles"), "{error}");

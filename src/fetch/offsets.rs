@@ -89,7 +89,7 @@ pub(crate) fn list(
             match result {
                 Ok(offset) => results[index] = Some(Ok(offset)),
                 Err(error) if error.recovery() == Recovery::Fail => {
-                    results[index] = Some(Err(error))
+                    results[index] = Some(Err(error));
                 }
                 Err(error) => {
                     last_error[index] = Some(error.clone());

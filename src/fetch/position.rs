@@ -39,7 +39,7 @@ pub(crate) struct RangePosition {
 /// The head of an answer, without its batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerHead {
-    /// The offset up to which records may be read: the high watermark, or under read_committed the
+    /// The offset up to which records may be read: the high watermark, or under `read_committed` the
     /// last stable offset. Negative when the broker does not say.
     pub(crate) readable_end: i64,
     /// Whether the broker held data back (KIP-219).
@@ -161,7 +161,7 @@ impl RangePosition {
         }
     }
 
-    /// The broker answered OFFSET_OUT_OF_RANGE; the log is `[log_start, log_end)` now.
+    /// The broker answered `OFFSET_OUT_OF_RANGE`; the log is `[log_start, log_end)` now.
     pub(crate) fn out_of_range(&self, log_start: i64, log_end: i64) -> OutOfRange {
         if self.next < log_start {
             OutOfRange::Gone { from: self.next, to: log_start.min(self.end) }

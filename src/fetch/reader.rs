@@ -241,7 +241,7 @@ impl RangeReader {
         self.take_in(answer, AnswerHead { readable_end, throttled })
     }
 
-    /// One attempt. OFFSET_OUT_OF_RANGE is an answer here, every other code an error.
+    /// One attempt. `OFFSET_OUT_OF_RANGE` is an answer here, every other code an error.
     fn fetch_once(
         &mut self,
         wait: Duration,

@@ -254,6 +254,6 @@ impl fmt::Debug for ConsumerRecord {
             .field("key_bytes", &self.key().map(<[u8]>::len))
             .field("value_bytes", &self.value().map(<[u8]>::len))
             .field("headers", &self.header_count)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
