@@ -25,7 +25,8 @@ fn created(client: &Client, topic: Topic) -> String {
 
 /// `count` lines `key-N` and value `value-N`, with a header, through kcat.
 fn write(topic: &str, codec: &str, count: usize) {
-    let lines: String = (0..count).map(|i| format!("key-{i}:value-{i}\n")).collect();
+    let lines: Vec<String> = (0..count).map(|i| format!("key-{i}:value-{i}\n")).collect();
+    let lines = lines.concat();
     let args = ["-P", "-t", topic, "-p", "0", "-z", codec, "-K", ":", "-H", "h=1", "-H", "e="];
     servers().kcat(&args, lines.as_bytes());
 }
@@ -77,7 +78,8 @@ fn a_range_is_cut_to_its_offsets() {
 
     let empty = client.read(&topic, 0, 7..7).expect("a range");
     assert!(empty.is_finished());
-    let error = client.read(&topic, 0, 9..7).unwrap_err();
+    let backwards = std::ops::Range { start: 9, end: 7 };
+    let error = client.read(&topic, 0, backwards).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -130,12 +132,12 @@ fn a_range_that_is_partly_gone_fails_or_skips_as_asked() {
         seen.extend(batch.iter().map(|record| record.expect("a record").offset));
     }
     assert_eq!(seen, (50..60).collect::<Vec<i64>>());
-    assert_eq!(lenient.take_skipped(), [0..50]);
+    assert_eq!(lenient.take_skipped(), vec![0..50]);
 
     let mut all_gone = client.read(&topic, 0, 0..40).expect("a range").on_missing(Missing::Skip);
     assert!(all_gone.next_batch(TIMEOUT).expect("an answer").is_none());
     assert!(all_gone.is_finished());
-    assert_eq!(all_gone.take_skipped(), [0..40]);
+    assert_eq!(all_gone.take_skipped(), vec![0..40]);
 }
 
 #[test]
@@ -150,7 +152,10 @@ fn a_reader_follows_what_is_written_after_it_began() {
     let mut count = 0;
     wait_until("twenty records", TIMEOUT, || {
         if let Some(batch) = reader.next_batch(Duration::from_millis(200)).expect("an answer") {
-            count += batch.iter().filter(Result::is_ok).count();
+            for record in &batch {
+                record.expect("a record");
+                count += 1;
+            }
         }
         count == 20
     });
