@@ -99,6 +99,8 @@ struct State {
     opened_count: u64,
     /// Bytes of records without a key since the topic's sticky partition moved here.
     sticky_bytes: usize,
+    /// Callbacks of the last batch that had any.
+    callbacks_before: usize,
     batch_max: usize,
     not_before: Option<Instant>,
     /// Failed attempts since the last success, for the back-off.
@@ -176,6 +178,7 @@ impl Partition {
                 taken_by: (0, 0),
                 opened_count: 0,
                 sticky_bytes: 0,
+                callbacks_before: 0,
                 batch_max: limits.batch_max,
                 not_before: None,
                 failures: 0,
@@ -234,7 +237,12 @@ impl Partition {
         let after = builder.len();
         batch.records += 1;
         if let Some(callback) = callback.take() {
+            if batch.callbacks.capacity() == 0 {
+                // As many as the last batch had: it grows in one step.
+                batch.callbacks.reserve(state.callbacks_before);
+            }
             batch.callbacks.push(Pending { index, timestamp_ms, callback });
+            state.callbacks_before = batch.callbacks.len();
         }
         let ticket = Ticket { outcome: Arc::clone(&batch.outcome), index, timestamp_ms };
         if after >= batch_size && (before < batch_size || index == 0) {

@@ -128,6 +128,11 @@ impl Batch {
     ) -> Result<Bytes> {
         let body = std::mem::replace(&mut self.body, Body::Encoded(Bytes::new()));
         let mut bytes = match body {
+            // A stamp that follows computes the checksum.
+            Body::Open(builder) if wanted.is_some() => {
+                let Codec { compression, level } = codec;
+                Bytes::from(builder.finish_without_crc(compression, level, compressor)?)
+            }
             Body::Open(builder) => {
                 Bytes::from(builder.finish(codec.compression, codec.level, compressor)?)
             }

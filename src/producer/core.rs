@@ -125,7 +125,7 @@ impl Core {
     /// Whether batches go out without waiting for the linger: at close, and while callers wait for
     /// the memory that open batches hold.
     pub(super) fn is_hurried(&self) -> bool {
-        self.is_closed() || self.memory.has_waiters()
+        self.is_closed() || self.memory.is_wanted()
     }
 
     /// The error of a closed producer.

@@ -6,6 +6,11 @@
 //! that frees space may need that lock ([`Memory::try_reserve`] never waits and may be called
 //! under one).
 //!
+//! Waking a caller for every buffer that comes back would cost more than the records that fit in:
+//! at first it waits until a good part of the memory is free, for at most [`CALM`]. Only then it
+//! is in a hurry: the writers are told to send open batches at once, since those may be what holds
+//! the memory, and every buffer that comes back wakes it.
+//!
 //! While anybody waits, `try_reserve` refuses everybody, so that the threads that wait are not
 //! overtaken for ever by those that do not.
 //!
@@ -13,11 +18,16 @@
 //! processor's cache.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 
+/// How long a caller waits for a good part of the memory before it takes what comes.
+const CALM: Duration = Duration::from_millis(5);
+/// The good part: an eighth.
+const GOOD_PART: usize = 8;
 /// Bytes of buffers kept for the next batches.
 const POOL_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Buffers kept for the next batches.
@@ -30,6 +40,8 @@ pub(super) struct Memory {
     used: AtomicUsize,
     /// Callers that wait for space; changed under `gate`.
     waiting: AtomicUsize,
+    /// Those of them that take what comes; changed under `gate`.
+    hurried: AtomicUsize,
     gate: Mutex<()>,
     freed: Condvar,
     pool: Mutex<Pool>,
@@ -48,6 +60,7 @@ impl Memory {
             limit,
             used: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            hurried: AtomicUsize::new(0),
             gate: Mutex::new(()),
             freed: Condvar::new(),
             pool: Mutex::default(),
@@ -64,9 +77,9 @@ impl Memory {
         self.limit
     }
 
-    /// Whether somebody waits for space.
-    pub(super) fn has_waiters(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+    /// Whether somebody waits for space and takes what comes.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.hurried.load(Ordering::SeqCst) > 0
     }
 
     /// Takes `bytes` if they are free and nobody waits.
@@ -83,13 +96,13 @@ impl Memory {
     }
 
     /// Takes `bytes`, waiting until they are free; `false` at the deadline, when `stopped` says
-    /// so, and for more than there will ever be. Calls `on_wait` before it waits.
+    /// so, and for more than there will ever be. Calls `on_hurry` when it begins to take what comes.
     pub(super) fn reserve(
         &self,
         bytes: usize,
         deadline: Deadline,
         stopped: impl Fn() -> bool,
-        on_wait: impl FnOnce(),
+        on_hurry: impl FnOnce(),
     ) -> bool {
         if self.try_reserve(bytes) {
             return true;
@@ -99,8 +112,24 @@ impl Memory {
         }
         // The count of waiters is raised before the first look, and `release` looks at it after
         // it lowered `used`: one of the two sees the other.
+        let mut gate = self.gate.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        on_wait();
+        let calm = deadline.at_most(clock::now(), CALM);
+        let mut taken = false;
+        while !taken && !stopped() {
+            taken = self.has_good_part() && self.take(bytes);
+            if !taken && self.freed.wait_until(&mut gate, calm.instant()).timed_out() {
+                break;
+            }
+        }
+        if taken {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            self.freed.notify_one();
+            return true;
+        }
+        self.hurried.fetch_add(1, Ordering::SeqCst);
+        drop(gate);
+        on_hurry();
         let mut gate = self.gate.lock();
         let taken = loop {
             if self.take(bytes) {
@@ -110,6 +139,7 @@ impl Memory {
                 break self.take(bytes);
             }
         };
+        self.hurried.fetch_sub(1, Ordering::SeqCst);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         // What this one left may be enough for the next.
         self.freed.notify_one();
@@ -123,10 +153,14 @@ impl Memory {
         }
         let before = self.used.fetch_sub(bytes, Ordering::SeqCst);
         debug_assert!(before >= bytes, "released {bytes} of {before} bytes");
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        if self.waiting.load(Ordering::SeqCst) > 0 && (self.is_wanted() || self.has_good_part()) {
             let _gate = self.gate.lock();
             self.freed.notify_all();
         }
+    }
+
+    fn has_good_part(&self) -> bool {
+        self.limit - self.used().min(self.limit) >= self.limit / GOOD_PART
     }
 
     /// Wakes everyone who waits, to look at `stopped` again.
@@ -162,12 +196,10 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::clock;
     use crate::threads;
 
     #[test]

@@ -110,8 +110,12 @@ impl Hasher for NameHasher {
         for word in words {
             self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(GOLDEN);
         }
-        for byte in tail {
-            self.0 = (self.0.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(GOLDEN);
+        if !tail.is_empty() {
+            let mut word = [0; 8];
+            for (place, byte) in word.iter_mut().zip(tail) {
+                *place = *byte;
+            }
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(GOLDEN);
         }
     }
 

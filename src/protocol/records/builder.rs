@@ -199,6 +199,19 @@ impl BatchBuilder {
         level: Option<i32>,
         compressor: &mut Compressor,
     ) -> Result<Vec<u8>, RecordsError> {
+        let mut batch = self.finish_without_crc(compression, level, compressor)?;
+        put_crc(&mut batch);
+        Ok(batch)
+    }
+
+    /// As [`finish`](Self::finish), but without the checksum: for a batch that [`stamp`] gets next,
+    /// which computes it.
+    pub(crate) fn finish_without_crc(
+        self,
+        compression: Compression,
+        level: Option<i32>,
+        compressor: &mut Compressor,
+    ) -> Result<Vec<u8>, RecordsError> {
         let mut batch = self.buffer;
         batch.truncate(self.end);
         if compression != Compression::None {
@@ -226,7 +239,6 @@ impl BatchBuilder {
         put(&mut batch, at::PRODUCER_EPOCH, &(NONE as i16).to_be_bytes());
         put(&mut batch, at::BASE_SEQUENCE, &NONE.to_be_bytes());
         put(&mut batch, at::RECORD_COUNT, &self.record_count.to_be_bytes());
-        put_crc(&mut batch);
         Ok(batch)
     }
 }
