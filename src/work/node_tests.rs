@@ -15,7 +15,9 @@ use super::memory::MemoryQueue;
 use super::node::Node;
 use super::organiser::Organiser;
 use super::pull::PullNode;
+use super::queue::WorkQueue;
 use super::shared::Shared;
+use super::snapshot::SnapshotLimits;
 use super::testing::MemoryKafka;
 use super::unit_handle::Unit;
 use crate::clock::Deadline;
@@ -153,6 +155,25 @@ fn every_record_is_handled_once_and_the_offset_is_committed() {
     let stats = node.stats();
     assert_eq!((stats.total.records, stats.total.units, stats.planned), (295, 35, 35));
     assert_eq!((stats.total.failed, stats.total.lost, stats.total.duplicates), (0, 0, 0));
+}
+
+/// As many units are open as may be, and no more; the rest is planned as they are finished.
+#[test]
+fn a_backlog_is_planned_as_it_is_worked_off() {
+    let place = Place::with(|config| config.units_per_partition_max = 7);
+    place.kafka.create("t", 2);
+    place.kafka.append("t", 0, 2000);
+    place.kafka.append("t", 1, 2000);
+    let seen = Seen::default();
+    let (inner, queue) = (seen.handler(), place.queue.clone());
+    let node = place.node(&["t"], move |unit| {
+        let held = queue.snapshot(SnapshotLimits::default())?;
+        assert!(held.partitions.iter().all(|partition| partition.state.outstanding <= 7));
+        inner(unit)
+    });
+    node.drain(LIMIT).expect("drained");
+    assert!(seen.is_once("t", 0, 0..2000) && seen.is_once("t", 1, 0..2000));
+    assert_eq!(node.stats().total.failed, 0);
 }
 
 #[test]
