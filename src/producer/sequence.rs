@@ -43,6 +43,9 @@ pub(super) struct Stamp {
     pub(super) first: i32,
 }
 
+/// Batches of a producer that a broker remembers per partition, and recognises when they come again.
+const REMEMBERED: u64 = 5;
+
 /// Sequences count modulo 2^31.
 fn advance(sequence: i32, count: u32) -> i32 {
     ((sequence as u32).wrapping_add(count) & 0x7fff_ffff) as i32
@@ -61,6 +64,8 @@ struct Range {
     number: Number,
     first: i32,
     count: u32,
+    /// How many batches were numbered before it, under this identity.
+    ordinal: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +97,8 @@ pub(super) struct Sequences {
     last_acked: Option<i32>,
     last_offset: i64,
     open: VecDeque<Range>,
+    /// Batches numbered under this identity.
+    assigned: u64,
     trouble: Trouble,
 }
 
@@ -104,6 +111,7 @@ impl Sequences {
             last_acked: None,
             last_offset: -1,
             open: VecDeque::new(),
+            assigned: 0,
             trouble: Trouble::None,
         }
     }
@@ -115,9 +123,14 @@ impl Sequences {
     }
 
     /// Whether a new batch may be numbered, `current` being the identity that the writer knows: no
-    /// trouble, and no batch of an older epoch is open.
+    /// trouble, no batch of an older epoch is open, and the broker still remembers the first open one
+    /// after the new one. (That one may be stored, and be refused again and again for another reason,
+    /// such as a leader that moves; were it forgotten meanwhile, it would be stored twice.)
     pub(super) fn may_assign(&self, current: Identity) -> bool {
+        let remembered =
+            self.open.front().is_none_or(|first| self.assigned - first.ordinal < REMEMBERED);
         self.trouble == Trouble::None
+            && remembered
             && (self.identity == Some(self.latest(current)) || self.open.is_empty())
     }
 
@@ -138,7 +151,8 @@ impl Sequences {
             self.restart(current);
         }
         let first = self.next;
-        self.open.push_back(Range { number, first, count });
+        self.open.push_back(Range { number, first, count, ordinal: self.assigned });
+        self.assigned += 1;
         self.next = advance(first, count);
         Stamp { identity: current, first }
     }
@@ -231,7 +245,8 @@ impl Sequences {
         let last = index == self.open.len();
         let (mut at, mut first) = (index, whole.first);
         for (number, count) in pieces {
-            self.open.insert(at, Range { number: *number, first, count: *count });
+            let ordinal = whole.ordinal;
+            self.open.insert(at, Range { number: *number, first, count: *count, ordinal });
             (at, first) = (at + 1, advance(first, *count));
         }
         let kept: u32 = pieces.iter().map(|(_, count)| count).sum();
@@ -284,9 +299,12 @@ impl Sequences {
         self.trouble = Trouble::None;
         self.last_acked = None;
         self.next = 0;
+        self.assigned = 0;
         for range in &mut self.open {
             range.first = self.next;
+            range.ordinal = self.assigned;
             self.next = advance(self.next, range.count);
+            self.assigned += 1;
         }
     }
 
@@ -339,6 +357,23 @@ mod tests {
         assert!(sequences.settle());
         sequences.restart(SECOND);
         assert_eq!(sequences.assign(n(1), 1, FIRST), Stamp { identity: SECOND, first: 0 });
+    }
+
+    /// A batch whose answer was lost is refused again and again by a leader that moves, while those
+    /// sent after it are stored: no more than the broker remembers may pass it.
+    #[test]
+    fn no_batch_is_numbered_so_late_that_an_open_one_is_forgotten() {
+        let mut sequences = Sequences::new();
+        for number in 0..REMEMBERED {
+            assert!(sequences.may_assign(FIRST));
+            sequences.assign(n(number), 4, FIRST);
+        }
+        for number in 1..REMEMBERED {
+            sequences.acked(n(number), None);
+        }
+        assert!(!sequences.may_assign(FIRST), "the first one is open still");
+        sequences.acked(n(0), Some(3));
+        assert!(sequences.may_assign(FIRST));
     }
 
     #[test]
