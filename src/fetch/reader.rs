@@ -1,8 +1,8 @@
 //! [`RangeReader`]: reads `[start, end)` of one partition.
 //!
 //! Runs on the caller's thread and blocks it within the time each call is given. Decides nothing
-//! itself: [`RangePosition`](super::position::RangePosition) knows where it stands,
-//! [`AbortedCursor`](super::aborted::AbortedCursor) what must not be seen, the cluster's retry loop
+//! itself: [`RangePosition`] knows where it stands,
+//! [`AbortedCursor`] what must not be seen, the cluster's retry loop
 //! what to do about a failure.
 //!
 //! ```text

@@ -14,7 +14,7 @@
 //!
 //! The pieces, from pure to real:
 //!
-//! - [`unit`]: identities, parsed strictly.
+//! - [`unit`](mod@unit): identities, parsed strictly.
 //! - [`plan`]: pure functions that decide where a partition starts and how it is cut.
 //! - [`queue`]: the trait [`WorkQueue`] with every rule written down, and its values.
 //! - `life`: the life cycle as a pure state machine of (state, operation, now).

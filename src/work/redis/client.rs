@@ -21,7 +21,7 @@ use crate::work::redis::scripts::{ScriptClock, Scripts};
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
 
-/// The work queue of one group on Redis. Made by [`Redis::open`](crate::work::Redis::open). Share it by reference or `Arc`.
+/// The work queue of one group on Redis. Made by [`Redis::open`](crate::work::Redis::connect). Share it by reference or `Arc`.
 #[derive(Debug)]
 pub struct RedisQueue {
     link: Link,
