@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -52,7 +52,9 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         builder = builder.unit_size(size);
     }
     let output = Arc::new(Output::default());
+    let records = Arc::new(AtomicU64::new(0));
     let handler = Handler {
+        records: Arc::clone(&records),
         output: Arc::clone(&output),
         ending: ending.clone(),
         format: args.format.clone().unwrap_or_else(Format::value_line),
@@ -81,7 +83,7 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     let total = node.stats().total;
     report::line(&format!(
         "processed {} in {} units, {} attempts failed, {} units dead-lettered, {} leases lost, in {}{}",
-        report::records(total.records),
+        report::records(records.load(Ordering::SeqCst)),
         total.units,
         total.failed,
         total.dead_lettered,
@@ -145,6 +147,8 @@ struct Handler {
     ending: Ending,
     format: Format,
     command: Option<String>,
+    /// Records that were written, to whomever; those of a unit that is tried again count again.
+    records: Arc<AtomicU64>,
 }
 
 impl Handler {
@@ -162,6 +166,7 @@ impl Handler {
             piece.clear();
             for record in &batch {
                 self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
+                self.records.fetch_add(1, Ordering::Relaxed);
             }
             if unit.is_lost() {
                 return Err("another worker has this unit by now".into());
@@ -212,6 +217,7 @@ impl Handler {
             piece.clear();
             for record in &batch {
                 self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
+                self.records.fetch_add(1, Ordering::Relaxed);
             }
             match input.write_all(&piece) {
                 Ok(()) => {}
