@@ -67,6 +67,7 @@ pub(super) struct World<'a> {
     saved: Option<Vec<Box<dyn Fn() + 'a>>>,
     leaders: Vec<LeaderId>,
     pending: Vec<Option<Plan>>,
+    sent: Vec<Option<Plan>>,
     workers: Vec<Worker>,
     zombies: Vec<Worker>,
     logs: Vec<Log>,
@@ -92,6 +93,7 @@ impl<'a> World<'a> {
             saved: None,
             leaders: Vec::new(),
             pending: vec![None; ORGANISERS],
+            sent: vec![None; ORGANISERS],
             workers: Vec::new(),
             zombies: Vec::new(),
             logs: Vec::new(),
@@ -243,11 +245,12 @@ impl<'a> World<'a> {
         self.skipped.extend((0..log.start).map(|offset| (index, log.topic_id, offset)));
     }
 
-    /// Sends the plan that was left, however old it is.
+    /// Sends the plan that was left, however old it is; without one, the last one again, as if its answer had been lost.
     pub(super) fn send_plan(&mut self, organiser: usize) {
         let me = self.leaders[organiser];
-        if let Some(plan) = self.pending[organiser].take() {
+        if let Some(plan) = self.pending[organiser].take().or(self.sent[organiser].take()) {
             self.each(|queue| queue.plan(me, &plan));
+            self.sent[organiser] = Some(plan);
         }
     }
 
@@ -581,6 +584,7 @@ impl<'a> World<'a> {
             self.reap(0);
             self.promote(0);
             self.dead(0, true);
+            self.check();
             for index in 0..PARTITIONS {
                 self.prepare(0, index);
                 self.send_plan(0);
@@ -588,11 +592,12 @@ impl<'a> World<'a> {
             }
             self.check();
             for worker in 0..WORKERS {
-                for _ in 0..30 {
+                for _ in 0..20 {
                     self.claim(worker, true);
                     self.begin(worker, true);
                     self.handle(worker, 1_000);
                     self.finish(worker, Ending::Handled, true);
+                    self.check();
                 }
             }
             self.check();
