@@ -113,8 +113,16 @@ impl Life {
                 audited.dropped.push(of);
                 continue;
             }
+            let mut unseen = Vec::new();
             for unit in self.out.get(&of).cloned().unwrap_or_default() {
-                self.audit_unit(&unit, &seen, &mut audited, now);
+                if self.audit_unit(&unit, &mut audited, now) && !seen.contains(&unit.to_string()) {
+                    unseen.push(unit.to_string());
+                }
+            }
+            for id in unseen {
+                self.units.get_mut(&id).expect("it was queued a moment ago").since = now;
+                self.work.push_front(id);
+                audited.requeued += 1;
             }
         }
         let unregistered: Vec<String> =
@@ -126,39 +134,31 @@ impl Life {
         Answer::Done(audited)
     }
 
-    fn audit_unit(
-        &mut self,
-        unit: &UnitId,
-        seen: &HashSet<String>,
-        audited: &mut Audited,
-        now: i64,
-    ) {
+    /// Restores what the unit lost; tells whether it has been queued.
+    fn audit_unit(&mut self, unit: &UnitId, audited: &mut Audited, now: i64) -> bool {
         let id = unit.to_string();
-        match self.units.get_mut(&id).map(|state| (state.state, &mut state.since)) {
+        match self.units.get(&id).map(|state| state.state) {
             None => {
                 self.units.insert(id.clone(), Unit::new(UnitState::Queued, unit.start(), now));
                 self.work.push_front(id);
                 audited.restored += 1;
             }
-            Some((UnitState::Queued, since)) if !seen.contains(&id) => {
-                *since = now;
-                self.work.push_front(id);
-                audited.requeued += 1;
-            }
-            Some((UnitState::Leased, _)) if !self.leases.contains(&id) => {
+            Some(UnitState::Queued) => return true,
+            Some(UnitState::Leased) if !self.leases.contains(&id) => {
                 self.leases.set(&id, now + self.rules.lease.as_millis() as i64);
                 audited.restored += 1;
             }
-            Some((UnitState::Delayed, _)) if !self.delayed.contains(&id) => {
+            Some(UnitState::Delayed) if !self.delayed.contains(&id) => {
                 self.delayed.set(&id, now);
                 audited.restored += 1;
             }
-            Some((UnitState::Dead, _)) if !self.dead.contains(&id) => {
+            Some(UnitState::Dead) if !self.dead.contains(&id) => {
                 self.dead.set(&id, now);
                 audited.restored += 1;
             }
             Some(_) => {}
         }
+        false
     }
 
     pub(crate) fn dead(&mut self, me: LeaderId, limit: usize, now: i64) -> Answer<Vec<DeadUnit>> {
