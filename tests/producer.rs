@@ -52,7 +52,7 @@ fn a_foreign_client_reads_every_codec_with_keys_headers_timestamps_and_tombstone
                 ),
             };
             producer.send(record).expect("taken");
-            expected += &format!("{number}|{timestamp}|{line}\n");
+            expected.extend([&format!("{number}|{timestamp}|{line}"), "\n"]);
         }
         close(&producer);
         let format = "%o|%T|%k|%s|%S|%h\n";
