@@ -370,7 +370,7 @@ impl WorkQueue for RedisQueue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "real-servers"))]
 impl RedisQueue {
     /// What all keys of the group begin with.
     pub(crate) fn base(&self) -> &str {
