@@ -57,7 +57,8 @@ macro_rules! counters {
 counters! {
     /// Units finished.
     units,
-    /// Records handed to the handler.
+    /// Records that handlers took one by one, by `Unit::records` or the pull way. Those in batches
+    /// that were taken whole (`Unit::batches`) are not counted.
     records,
     /// Attempts that failed: the handler gave an error or panicked.
     failed,
