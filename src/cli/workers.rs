@@ -6,7 +6,7 @@
 //! decides about the unit as a whole.
 
 use std::io::{self, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use super::signals::Ending;
 use super::{End, topics};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fetch::FetchedBatch;
 use crate::threads;
 use crate::work::{Event, HandlerResult, Node, Redis, Unit};
 
@@ -163,11 +164,7 @@ impl Handler {
         let mut piece = Vec::new();
         for batch in unit.batches()? {
             let batch = batch?;
-            piece.clear();
-            for record in &batch {
-                self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
-                self.records.fetch_add(1, Ordering::Relaxed);
-            }
+            self.render(&batch, &mut piece)?;
             if unit.is_lost() {
                 return Err("another worker has this unit by now".into());
             }
@@ -193,11 +190,14 @@ impl Handler {
             .env("OTTLA_ATTEMPT", unit.attempt().to_string())
             .stdin(Stdio::piped())
             .spawn()?;
-        let fed = self.feed(unit, &mut child);
+        let mut input = child.stdin.take().expect("the input was asked to be piped");
+        let fed = self.feed(unit, &mut input);
         if fed.is_err() {
-            // It must not take half a unit for a whole one; that it has ended already is no matter.
+            // Killed before its input ends: it must not take half a unit for a whole one. That it
+            // has ended already is no matter.
             drop(child.kill());
         }
+        drop(input);
         let status = child.wait()?;
         fed?;
         if status.success() {
@@ -207,18 +207,23 @@ impl Handler {
         }
     }
 
-    /// Writes the unit's records to the child and closes its input. A child that ends without
-    /// reading everything has what it wants.
-    fn feed(&self, unit: &Unit, child: &mut Child) -> HandlerResult {
-        let mut input = child.stdin.take().expect("the input was asked to be piped");
+    /// The text of a batch, in place of what `piece` held.
+    fn render(&self, batch: &FetchedBatch, piece: &mut Vec<u8>) -> Result<()> {
+        piece.clear();
+        for record in batch {
+            self.format.render(&Shown { batch, record: &record? }, piece);
+            self.records.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes the unit's records to a child's input. A child that ends without reading everything
+    /// has what it wants.
+    fn feed(&self, unit: &Unit, input: &mut ChildStdin) -> HandlerResult {
         let mut piece = Vec::new();
         for batch in unit.batches()? {
             let batch = batch?;
-            piece.clear();
-            for record in &batch {
-                self.format.render(&Shown { batch: &batch, record: &record? }, &mut piece);
-                self.records.fetch_add(1, Ordering::Relaxed);
-            }
+            self.render(&batch, &mut piece)?;
             match input.write_all(&piece) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
