@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! cli/  (feature "cli")      the ottla command, one file per subcommand
+//! broker/ (feature "broker") a Kafka cluster inside the process, for tests
 //! work/                      units, the queue (Redis or memory), organiser, workers, node
 //! producer/ fetch/ admin/    records in, records out, topics
 //! client    cluster/         the door; metadata, routing, the one retry loop
@@ -29,6 +30,8 @@
 pub mod config;
 
 pub mod admin;
+#[cfg(any(test, feature = "broker"))]
+pub mod broker;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;

@@ -72,7 +72,7 @@ impl Thread {
     }
 
     /// Whether its body has returned or panicked.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "broker"))]
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.is_set()
     }

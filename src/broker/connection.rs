@@ -1,0 +1,140 @@
+//! A connection: frames in, answers out.
+//!
+//! One request at a time, in order, as Kafka's broker mutes a connection while it serves a request;
+//! so at most one answer waits for a peer that does not read. Runs on the connection's own thread.
+//! Every end is logged with its reason at debug level, since the peer sees only that it is closed.
+
+use std::io::{self, BufReader, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call::Peer;
+use super::dispatch::{self, Reply};
+use super::server::Shared;
+use crate::protocol::{Bytes, Reader, RequestHeader, Writer};
+
+/// How long a peer may take nothing of an answer before its connection is closed.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that are read ahead of the frame at hand.
+const READ_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes that are reserved for a frame before they have arrived.
+const FRAME_BYTES_UNSEEN: usize = 64 << 10;
+/// Pieces of an answer that go into one system call.
+const PIECES_MAX: usize = 64;
+
+/// An accepted connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: BufReader<TcpStream>,
+    pub(super) broker: i32,
+    /// Ends with the broker's stop: see [`State::end_connections`](super::state::State).
+    pub(super) incarnation: u64,
+    pub(super) peer: Peer,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Connection {
+    /// Sets the socket up.
+    ///
+    /// # Errors
+    /// When the peer has gone already.
+    pub(super) fn new(
+        stream: TcpStream,
+        broker: i32,
+        number: u64,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(shared.limits.idle_max))?;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        let host = format!("/{}", stream.peer_addr()?.ip());
+        let incarnation = shared.state.lock().incarnation(broker);
+        Ok(Self {
+            stream: BufReader::with_capacity(READ_BUFFER_BYTES, stream),
+            broker,
+            incarnation,
+            peer: Peer { connection: number, host, ..Peer::default() },
+            shared,
+        })
+    }
+}
+
+/// Serves the connection to its end.
+pub(super) fn serve(mut connection: Connection) {
+    let why = run(&mut connection);
+    let (broker, number) = (connection.broker, connection.peer.connection);
+    log::debug!("broker {broker} closes connection {number}: {why}");
+    connection.shared.change(|state| state.connection_ended(number));
+}
+
+/// Gives the reason of the end.
+fn run(connection: &mut Connection) -> String {
+    loop {
+        let frame = match read_frame(connection) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return "the client has closed".to_owned(),
+            Err(error) => return error.to_string(),
+        };
+        let mut reader = Reader::shared(&frame);
+        let header = match RequestHeader::decode(&mut reader) {
+            Ok(header) => header,
+            Err(error) => return format!("no request header: {error}"),
+        };
+        let start = reader.position();
+        let body = frame.slice(start..frame.len()).expect("the reader stands inside the frame");
+        match dispatch::serve(connection, &header, &body) {
+            Reply::Send(answer) => {
+                if let Err(error) = write_all(connection.stream.get_ref(), &answer) {
+                    return format!("the answer could not be sent: {error}");
+                }
+            }
+            Reply::SendAndClose(answer, why) => {
+                return match write_all(connection.stream.get_ref(), &answer) {
+                    Ok(()) => why,
+                    Err(error) => format!("{why}; {error}"),
+                };
+            }
+            Reply::Silence => {}
+            Reply::Close(why) => return why,
+        }
+    }
+}
+
+/// The next frame without its size, `None` at the end of the stream.
+fn read_frame(connection: &mut Connection) -> io::Result<Option<Bytes>> {
+    let mut size = [0; 4];
+    match connection.stream.read_exact(&mut size) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let size = i32::from_be_bytes(size);
+    let Some(size) =
+        usize::try_from(size).ok().filter(|size| *size <= connection.shared.limits.frame_bytes_max)
+    else {
+        return Err(io::Error::other(format!("a frame of {size} bytes")));
+    };
+    let mut frame = Vec::with_capacity(size.min(FRAME_BYTES_UNSEEN));
+    (&mut connection.stream).take(size as u64).read_to_end(&mut frame)?;
+    if frame.len() < size {
+        return Err(io::Error::other(format!("{} of the {size} bytes of a frame", frame.len())));
+    }
+    Ok(Some(Bytes::from(frame)))
+}
+
+fn write_all(mut stream: &TcpStream, answer: &Writer) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> =
+        answer.pieces().filter(|piece| !piece.is_empty()).map(IoSlice::new).collect();
+    let mut rest: &mut [IoSlice<'_>] = &mut slices;
+    while !rest.is_empty() {
+        let some = rest.get(..PIECES_MAX.min(rest.len())).unwrap_or_default();
+        match stream.write_vectored(some) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut rest, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
