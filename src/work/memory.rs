@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::work::life::Life;
 use crate::work::plan::Plan;
 use crate::work::queue::{
-    Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, Outcome,
-    PartitionState, Progress, QueueRules, Reaped, Reset, WorkQueue,
+    Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, NextUnit,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, WorkQueue,
 };
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
@@ -200,6 +200,21 @@ impl WorkQueue for MemoryQueue {
         outcome: &Outcome,
     ) -> Result<Finished> {
         Ok(self.step(|life, now| life.finish(unit, token, worker, progress, outcome, now)))
+    }
+
+    fn finish_next(
+        &self,
+        unit: &UnitId,
+        token: LeaseToken,
+        worker: &WorkerId,
+        progress: &Progress,
+        outcome: &Outcome,
+        next_token: LeaseToken,
+    ) -> Result<(Finished, Option<NextUnit>)> {
+        Ok(self.step(|life, now| {
+            let finished = life.finish(unit, token, worker, progress, outcome, now);
+            (finished, life.next(next_token, worker, now))
+        }))
     }
 
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {

@@ -15,7 +15,7 @@
 //! **Atomic.** Each operation is one step on the queue's own clock: all of it happens, or nothing. When
 //! an operation gives an error it may have happened all the same; every operation can be repeated.
 //!
-//! **Who calls what.** Workers: `heartbeat`, `claim`, `begin`, `renew`, `finish`, `give_back`,
+//! **Who calls what.** Workers: `heartbeat`, `claim`, `begin`, `renew`, `finish`, `finish_next`, `give_back`,
 //! `unregister`. The organiser that holds the lock: everything that takes a [`LeaderId`]. Tools: `snapshot`.
 //!
 //! **Dead letters.** A unit that failed [`QueueRules::max_attempts`] times without progress must leave a trace
@@ -180,6 +180,15 @@ pub struct Lease {
     pub is_last: bool,
     /// The topic's id when the unit was planned: the id to fetch by, or to compare.
     pub topic_id: Uuid,
+}
+
+/// A unit that was begun in one step with the end of another, see [`WorkQueue::finish_next`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextUnit {
+    /// The unit.
+    pub unit: UnitId,
+    /// The right to it.
+    pub lease: Lease,
 }
 
 /// How far a unit was handled.
@@ -504,6 +513,22 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
         progress: &Progress,
         outcome: &Outcome,
     ) -> Result<Finished>;
+
+    /// [`finish`](Self::finish), and then [`claim`](Self::claim) without waiting and [`begin`](Self::begin) under `next_token`,
+    /// all in one step: one round trip a unit while there are units. No next unit: claim one, which waits, and which
+    /// clears away what this left in the own list because it was not queued.
+    ///
+    /// Draw `next_token` before the first try, as for `begin`: repeated because its answer was lost, the call finds
+    /// the unit that it began under that token, and pops no other. (The finish is then refused: it was counted.)
+    fn finish_next(
+        &self,
+        unit: &UnitId,
+        token: LeaseToken,
+        worker: &WorkerId,
+        progress: &Progress,
+        outcome: &Outcome,
+        next_token: LeaseToken,
+    ) -> Result<(Finished, Option<NextUnit>)>;
 
     /// Ends a lease without an attempt being counted, for a reason that is not the unit's: the worker stops, or
     /// the topic's id is another. It can be begun again after `delay`. `false` if the lease was lost.

@@ -9,9 +9,12 @@
 //!              │ gone, taken                       (pure)     │ refused: lease lost
 //!              └─▶ claim                                      └─ dead: sink, then bury
 //! ```
+//!
+//! A worker that goes on ends a unit and begins the next in one question ([`Session::settle_and_go_on`]).
+//! It claims, and waits, only when that gave none.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock::{self, Deadline};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +23,7 @@ use crate::work::events::Event;
 use crate::work::handler::{Sink, bury_by};
 use crate::work::kafka::Kafka;
 use crate::work::lease::{Held, Leases};
-use crate::work::queue::{Begun, DeadUnit, Finished, Outcome, Settled, WorkQueue};
+use crate::work::queue::{Begun, DeadUnit, Finished, Lease, NextUnit, Outcome, Settled, WorkQueue};
 use crate::work::shared::Shared;
 use crate::work::stats::WorkerCounters;
 use crate::work::trouble::Trouble;
@@ -55,8 +58,18 @@ pub(crate) struct Session {
     claiming: Trouble,
     settling: Trouble,
     reading: Trouble,
+    /// Begun together with the end of the last unit.
+    ahead: Option<Unit>,
     /// Set when the session is closed: the queue is asked no longer than this.
     limit: Option<Deadline>,
+}
+
+/// What follows the end of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// The next unit, in the same question.
+    Next,
+    Nothing,
 }
 
 /// How the handling of a unit ended.
@@ -98,6 +111,7 @@ impl Session {
             claiming: trouble("claiming units"),
             settling: trouble("settling units"),
             reading: trouble("reading units"),
+            ahead: None,
             limit: None,
             shop,
             worker,
@@ -112,6 +126,9 @@ impl Session {
     pub(crate) fn next(&mut self, wait: Duration) -> Result<Option<Unit>, (Error, Duration)> {
         let limit = Deadline::within(wait);
         while !self.shop.stop.is_set() {
+            if let Some(unit) = self.ahead.take() {
+                return Ok(Some(unit));
+            }
             let claimed = self.shop.queue.claim(&self.worker, limit.left());
             let id = match claimed {
                 Ok(Some(id)) => id,
@@ -142,6 +159,17 @@ impl Session {
             log::debug!("{} could not begin {id}: {answer:?}", self.worker);
             return None;
         };
+        self.hold(id, token, lease, began)
+    }
+
+    /// Keeps the lease of a unit that was begun at `began`; `None` when it was given back at once.
+    fn hold(
+        &mut self,
+        id: UnitId,
+        token: LeaseToken,
+        lease: Lease,
+        began: Instant,
+    ) -> Option<Unit> {
         let held = Arc::new(Held::new(id, token, began, self.shop.shared.config.unit_max));
         self.shop.leases.hold(Arc::clone(&held));
         let unit = Unit::new(UnitParts {
@@ -165,17 +193,27 @@ impl Session {
     /// Settles `unit` as `ending` says. Blocks until the queue has answered, or the node abandons
     /// its workers; then the lease runs out by itself.
     pub(crate) fn settle(&mut self, unit: &Unit, ending: Ending) {
+        self.end(unit, ending, Then::Nothing);
+    }
+
+    /// [`Session::settle`] by a worker that asks for another unit right away.
+    pub(crate) fn settle_and_go_on(&mut self, unit: &Unit, ending: Ending) {
+        let then = if self.shop.stop.is_set() { Then::Nothing } else { Then::Next };
+        self.end(unit, ending, then);
+    }
+
+    fn end(&mut self, unit: &Unit, ending: Ending, then: Then) {
         let records = unit.records_read();
         self.counters.records.add(records);
         match ending {
             Ending::Done => {
                 unit.done_to(unit.range().end);
                 self.reading.worked();
-                self.finish(unit, None);
+                self.finish(unit, None, then);
             }
             Ending::Failed(error) => {
                 self.counters.failed.add(1);
-                self.finish(unit, Some(&error));
+                self.finish(unit, Some(&error), then);
             }
             Ending::GivenBack(error) => {
                 let stops = self.shop.stop.is_set();
@@ -188,18 +226,31 @@ impl Session {
         }
     }
 
-    fn finish(&mut self, unit: &Unit, failure: Option<&Error>) {
+    fn finish(&mut self, unit: &Unit, failure: Option<&Error>, then: Then) {
         let held = Arc::clone(unit.held());
         let outcome = match failure {
             None => Outcome::Handled,
             Some(error) => self.outcome_of_failure(unit, error),
         };
         let mut asked = 0_u32;
+        let next_token = LeaseToken::random();
+        // As in `begin`; a repetition finds the lease of the first question.
+        let began = clock::now();
         let answer = self.until_answered(|queue, worker| {
             asked += 1;
-            queue.finish(&held.unit, held.token, worker, &held.progress(), &outcome)
+            let (of, token, progress) = (&held.unit, held.token, held.progress());
+            match then {
+                Then::Nothing => {
+                    queue.finish(of, token, worker, &progress, &outcome).map(|end| (end, None))
+                }
+                Then::Next => queue.finish_next(of, token, worker, &progress, &outcome, next_token),
+            }
         });
         self.shop.leases.release(&held);
+        let (answer, next) = answer.unzip();
+        if let Some(NextUnit { unit: id, lease }) = next.flatten() {
+            self.ahead = self.hold(id, next_token, lease, began);
+        }
         match answer {
             Some(Finished::Settled(settled)) => self.settled(unit, &settled, &outcome, failure),
             // An earlier answer was lost: most likely that one was the success.
@@ -265,7 +316,7 @@ impl Session {
     fn give_back(&mut self, unit: &Unit, pause: Duration) {
         if unit.held().has_progress() {
             // What remains is a unit of its own then, without attempts.
-            return self.finish(unit, None);
+            return self.finish(unit, None, Then::Nothing);
         }
         let held = Arc::clone(unit.held());
         let mut asked = 0_u32;
@@ -323,6 +374,9 @@ impl Session {
 
     /// Takes the worker out of the queue; its claims have ended by now.
     pub(crate) fn close(&mut self) {
+        if let Some(unit) = self.ahead.take() {
+            self.give_back(&unit, Duration::ZERO);
+        }
         let left = self.until_answered(|queue, worker| queue.unregister(worker));
         self.shop.leases.unregister(&self.worker);
         if left.is_none() {

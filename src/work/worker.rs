@@ -20,7 +20,7 @@ pub(crate) fn work(mut session: Session, handler: &Arc<Handler>, stop: &Stop) {
             Ok(Some(mut unit)) => {
                 let result = call(&**handler, &mut unit);
                 let ending = ending(result, unit.read_failure(), unit.is_lost());
-                session.settle(&unit, ending);
+                session.settle_and_go_on(&unit, ending);
             }
             Ok(None) => {}
             Err((_, pause)) => {

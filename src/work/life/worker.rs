@@ -2,8 +2,8 @@
 
 use crate::work::life::state::{Completed, Failure, Life, Unit};
 use crate::work::queue::{
-    Begun, Finished, Lease, Outcome, Progress, Settled, SkipReason, UNREADABLE_PER_CLAIM_MAX,
-    stored_text,
+    Begun, Finished, Lease, NextUnit, Outcome, Progress, Settled, SkipReason,
+    UNREADABLE_PER_CLAIM_MAX, stored_text,
 };
 use crate::work::snapshot::UnitState;
 use crate::work::unit::{LeaseToken, UnitId, WorkerId};
@@ -43,6 +43,41 @@ impl Life {
             }
         }
         None
+    }
+
+    /// What follows a finish in the same step. The unit that a former call, whose answer was lost, began under
+    /// `token`; else the next one if it is queued. Any other entry stays in the own list: claim and begin judge it.
+    pub(crate) fn next(
+        &mut self,
+        token: LeaseToken,
+        worker: &WorkerId,
+        now: i64,
+    ) -> Option<NextUnit> {
+        let own = self.lists.get(worker.as_str()).cloned().unwrap_or_default();
+        let begun = own.iter().find(|id| {
+            self.units
+                .get(*id)
+                .is_some_and(|unit| unit.state == UnitState::Leased && unit.token == Some(token))
+        });
+        let entry = match begun.or(own.back()) {
+            Some(entry) => entry.clone(),
+            None => {
+                let entry = self.work.pop_back()?;
+                let list = self.lists.entry(worker.as_str().to_owned()).or_default();
+                list.push_front(entry.clone());
+                entry
+            }
+        };
+        let state = self.units.get(&entry)?;
+        let may_begin = begun.is_some() || state.state == UnitState::Queued;
+        let unit: UnitId = entry.parse().ok()?;
+        if !may_begin || !self.is_out(&unit) || !self.parts.contains_key(unit.topic_partition()) {
+            return None;
+        }
+        match self.begin(&unit, token, worker, now) {
+            Begun::Leased(lease) => Some(NextUnit { unit, lease }),
+            Begun::Gone | Begun::Taken => None,
+        }
     }
 
     /// Moves an entry that is no unit to the log of errors.

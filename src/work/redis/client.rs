@@ -10,9 +10,9 @@ use r2d2_redis::redis::{self, Value};
 use crate::error::Result;
 use crate::work::plan::Plan;
 use crate::work::queue::{
-    Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, Lease, Outcome,
-    PartitionState, Progress, QueueRules, Reaped, Reset, UNREADABLE_PER_CLAIM_MAX, WorkQueue,
-    stored_text,
+    Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, Lease, NextUnit,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, UNREADABLE_PER_CLAIM_MAX,
+    WorkQueue, stored_text,
 };
 use crate::work::redis::keys::Keys;
 use crate::work::redis::link::Link;
@@ -117,6 +117,38 @@ impl RedisQueue {
         self.link.command(&command, wait)
     }
 
+    /// What the scripts that finish a unit begin with.
+    fn finishing(
+        &self,
+        unit: &UnitId,
+        token: LeaseToken,
+        worker: &WorkerId,
+        progress: &Progress,
+        outcome: &Outcome,
+    ) -> Arguments {
+        let (how, why) = match outcome {
+            Outcome::Handled => ("handled", ""),
+            Outcome::Failed { why } => ("failed", why.as_str()),
+            Outcome::DeadLettered { why } => ("dead-lettered", why.as_str()),
+        };
+        Arguments::new(unit)
+            .and(token)
+            .and(worker)
+            .and(progress.position)
+            .and(how)
+            .and(stored_text(why))
+            .and(self.rules.attempt_limit())
+            .and_ms(self.rules.retry_backoff)
+            .and_ms(self.rules.retry_backoff_max)
+    }
+
+    /// Attempt and topic id of a lease.
+    fn lease(&self, fields: &mut Fields) -> Result<Lease> {
+        let attempt = fields.parse()?;
+        let topic_id = topic_id(&fields.text()?)?;
+        Ok(Lease { attempt, is_last: attempt >= self.rules.attempt_limit(), topic_id })
+    }
+
     /// Moves an entry that is no unit to the log of errors.
     fn discard(&self, worker: &WorkerId, entry: &[u8]) -> Result<()> {
         let shown = stored_text(&String::from_utf8_lossy(entry));
@@ -136,6 +168,14 @@ pub(super) fn transpose<T, U>(
         Answer::Done(value) => value.map(Answer::Done),
         Answer::NotLeader => Ok(Answer::NotLeader),
         Answer::Stale => Ok(Answer::Stale),
+    }
+}
+
+/// What became of a unit that was finished.
+fn finished(mut fields: Fields) -> Result<Finished> {
+    match fields.text()?.as_str() {
+        "refused" => Ok(Finished::Refused),
+        verdict => Ok(Finished::Settled(fields.settled(verdict)?)),
     }
 }
 
@@ -309,12 +349,7 @@ impl WorkQueue for RedisQueue {
         let arguments = Arguments::new(unit).and(token).and(worker).and_ms(self.rules.lease);
         let mut fields = Fields::of(self.run(&self.scripts.begin, &arguments.0)?)?;
         match fields.text()?.as_str() {
-            "leased" => {
-                let attempt = fields.parse()?;
-                let topic_id = topic_id(&fields.text()?)?;
-                let is_last = attempt >= self.rules.attempt_limit();
-                Ok(Begun::Leased(Lease { attempt, is_last, topic_id }))
-            }
+            "leased" => Ok(Begun::Leased(self.lease(&mut fields)?)),
             "gone" => Ok(Begun::Gone),
             "taken" => Ok(Begun::Taken),
             other => Err(unexpected(other)),
@@ -338,26 +373,32 @@ impl WorkQueue for RedisQueue {
         progress: &Progress,
         outcome: &Outcome,
     ) -> Result<Finished> {
-        let (how, why) = match outcome {
-            Outcome::Handled => ("handled", ""),
-            Outcome::Failed { why } => ("failed", why.as_str()),
-            Outcome::DeadLettered { why } => ("dead-lettered", why.as_str()),
-        };
-        let arguments = Arguments::new(unit)
-            .and(token)
-            .and(worker)
-            .and(progress.position)
-            .and(how)
-            .and(stored_text(why))
-            .and(self.rules.attempt_limit())
-            .and_ms(self.rules.retry_backoff)
-            .and_ms(self.rules.retry_backoff_max)
+        let arguments = self.finishing(unit, token, worker, progress, outcome).and_skips(progress);
+        finished(Fields::of(self.run(&self.scripts.finish, &arguments.0)?)?)
+    }
+
+    fn finish_next(
+        &self,
+        unit: &UnitId,
+        token: LeaseToken,
+        worker: &WorkerId,
+        progress: &Progress,
+        outcome: &Outcome,
+        next_token: LeaseToken,
+    ) -> Result<(Finished, Option<NextUnit>)> {
+        let arguments = self
+            .finishing(unit, token, worker, progress, outcome)
+            .and(next_token)
+            .and_ms(self.rules.lease)
             .and_skips(progress);
-        let mut fields = Fields::of(self.run(&self.scripts.finish, &arguments.0)?)?;
-        match fields.text()?.as_str() {
-            "refused" => Ok(Finished::Refused),
-            verdict => Ok(Finished::Settled(fields.settled(verdict)?)),
+        let mut fields = Fields::of(self.run(&self.scripts.finish_next, &arguments.0)?)?;
+        let finished = finished(fields.fields()?)?;
+        let mut next = fields.fields()?;
+        if next.is_empty() {
+            return Ok((finished, None));
         }
+        let unit = next.parse()?;
+        Ok((finished, Some(NextUnit { unit, lease: self.lease(&mut next)? })))
     }
 
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {

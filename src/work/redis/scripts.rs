@@ -49,6 +49,14 @@ const SETTLE: &[&str] = &[
     include_str!("scripts/settle.lua"),
 ];
 
+const FINISH: &[&str] = &[
+    include_str!("scripts/ranges.lua"),
+    include_str!("scripts/units.lua"),
+    include_str!("scripts/progress.lua"),
+    include_str!("scripts/settle.lua"),
+    include_str!("scripts/finishing.lua"),
+];
+
 /// Declares a field per script: its file and the parts it uses.
 macro_rules! scripts {
     ($($name:ident: $parts:expr;)*) => {
@@ -94,7 +102,8 @@ scripts! {
     discard: UNITS;
     begin: &[];
     renew: PROGRESS;
-    finish: SETTLE;
+    finish: FINISH;
+    finish_next: FINISH;
     give_back: SETTLE;
     view: &[];
     view_partition: PARTS;

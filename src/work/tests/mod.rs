@@ -1,13 +1,16 @@
 //! The one suite that both queues pass.
 //!
 //! - `rig`: a queue under test whose clock stands still and whose store can be injured.
-//! - `rules`: every rule and every hole of the natural reading, by name, on each queue.
+//! - `bench`: one partition, one organiser and two workers on such a queue.
+//! - `rules`, `holes`: every rule and every hole of the natural reading, by name, on each queue.
 //! - `world`: Kafka, organisers and workers around the queues, driven step by step; asserts the invariant after
 //!   every step and that both queues give the same answers.
 //! - `random`: random worlds.
 //!
 //! On Redis they run with the feature `real-servers`, at the address in `OTTLA_REDIS`.
 
+mod bench;
+mod holes;
 mod random;
 mod rig;
 mod rules;

@@ -25,6 +25,7 @@ enum Step {
     Handle(usize, i64),
     Renew(usize),
     Finish(usize, Ending, bool),
+    FinishNext(usize, Ending, bool),
     Heartbeat(usize),
     Crash(usize),
     Wake(Ending),
@@ -38,6 +39,8 @@ enum Step {
     Work(usize, i64, Ending),
     /// A worker takes a unit and keeps it.
     Hold(usize, i64),
+    /// Unit after unit.
+    Chain(usize, usize, Ending),
     /// A worker takes a unit and stands still while it holds it.
     Stall(usize, i64),
     /// Leases run out, and what they held is queued again.
@@ -108,6 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (w.clone(), 1..6_i64).prop_map(|(w, n)| Step::Handle(w, n)),
         6 => w.clone().prop_map(Step::Renew),
         8 => (w.clone(), ending(), hears()).prop_map(|(w, e, h)| Step::Finish(w, e, h)),
+        12 => (w.clone(), ending(), hears()).prop_map(|(w, e, h)| Step::FinishNext(w, e, h)),
         2 => w.clone().prop_map(Step::Heartbeat),
         4 => w.clone().prop_map(Step::Crash),
         12 => ending().prop_map(Step::Wake),
@@ -118,6 +122,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Save),
         1 => Just(Step::GoBack),
         24 => (w.clone(), 0..6_i64, ending()).prop_map(|(w, n, e)| Step::Work(w, n, e)),
+        8 => (w.clone(), 1..5_usize, ending()).prop_map(|(w, n, e)| Step::Chain(w, n, e)),
         16 => (w.clone(), 0..6_i64).prop_map(|(w, n)| Step::Hold(w, n)),
         12 => (w.clone(), 0..6_i64).prop_map(|(w, n)| Step::Stall(w, n)),
         16 => o.clone().prop_map(Step::Expire),
@@ -144,6 +149,7 @@ fn take(world: &mut World<'_>, step: &Step) {
         Step::Handle(w, n) => world.handle(w, n),
         Step::Renew(w) => world.renew(w),
         Step::Finish(w, how, hears) => world.finish(w, how, hears),
+        Step::FinishNext(w, how, hears) => world.finish_next(w, how, hears),
         Step::Heartbeat(w) => world.heartbeat(w),
         Step::Crash(w) => world.crash(w),
         Step::Wake(how) => world.wake(how),
@@ -175,6 +181,14 @@ fn take(world: &mut World<'_>, step: &Step) {
             world.finish(w, how, true);
         }
         Step::Hold(w, n) => hold(world, w, n),
+        Step::Chain(w, n, how) => {
+            hold(world, w, 5);
+            for _ in 0..n {
+                world.finish_next(w, how, true);
+                world.check();
+                world.handle(w, 5);
+            }
+        }
         Step::Stall(w, n) => {
             hold(world, w, n);
             world.crash(w);

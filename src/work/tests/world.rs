@@ -19,8 +19,8 @@ use crate::work::plan::{
     CommittedOffset, Decision, LogRange, Plan, PlanRules, StartFacts, first_offset, plan,
 };
 use crate::work::queue::{
-    Answer, AuditRound, Audited, Begun, Finished, Init, Lease, Outcome, PartitionState, Progress,
-    Reset, Skip, SkipReason, WorkQueue,
+    Answer, AuditRound, Audited, Begun, Finished, Init, Lease, NextUnit, Outcome, PartitionState,
+    Progress, Reset, Skip, SkipReason, WorkQueue,
 };
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::tests::rig::{Loss, Rig};
@@ -49,6 +49,8 @@ struct Worker {
     claimed: Option<UnitId>,
     /// Drawn before the first try and kept until there is an answer.
     token: Option<LeaseToken>,
+    /// The same for a unit that is begun with the end of another.
+    next_token: Option<LeaseToken>,
     held: Option<Held>,
 }
 
@@ -133,7 +135,7 @@ impl<'a> World<'a> {
     fn new_worker(&mut self, index: usize) -> Worker {
         self.counter += 1;
         let name = format!("w-{index}-{}", self.counter).parse().expect("a name");
-        Worker { name, claimed: None, token: None, held: None }
+        Worker { name, claimed: None, token: None, next_token: None, held: None }
     }
 
     /// Does one operation on every queue; all must answer the same.
@@ -397,8 +399,46 @@ impl<'a> World<'a> {
         let name = self.workers[worker].name.clone();
         self.end(&name, &held, how);
         if hears {
-            self.workers[worker].held = None;
+            let state = &mut self.workers[worker];
+            (state.held, state.next_token) = (None, None);
         }
+    }
+
+    /// The end of a unit and the begin of another in one step. `hears`: or the answer is lost, and it is said again
+    /// by the next one.
+    pub(super) fn finish_next(&mut self, worker: usize, how: Ending, hears: bool) {
+        let Some(held) = self.workers[worker].held.clone() else { return };
+        let foreign = self.logs[held.unit.partition() as usize].topic_id != held.lease.topic_id;
+        let outcome = match how {
+            Ending::Handled if !foreign => Outcome::Handled,
+            Ending::Failed => Outcome::Failed { why: "on purpose".to_owned() },
+            _ => return self.finish(worker, how, hears),
+        };
+        let name = self.workers[worker].name.clone();
+        let token = match self.workers[worker].next_token {
+            Some(token) => token,
+            None => self.draw().parse().expect("a token"),
+        };
+        self.workers[worker].next_token = Some(token);
+        let (finished, next) = self.each(|queue| {
+            queue.finish_next(&held.unit, held.token, &name, &held.progress, &outcome, token)
+        });
+        let accepted = finished != Finished::Refused;
+        assert!(!accepted || self.may_be_accepted(&held), "a zombie's finish was accepted");
+        if let Some(next) = &next {
+            self.counter += 1;
+            self.begins.insert(next.unit.clone(), self.counter as u64);
+        }
+        if !hears {
+            return;
+        }
+        let begun = self.counter as u64;
+        let state = &mut self.workers[worker];
+        state.next_token = None;
+        state.held = next.map(|NextUnit { unit, lease }| {
+            let progress = Progress::to(unit.start());
+            Held { unit, token, lease, progress, begun }
+        });
     }
 
     fn end(&mut self, name: &WorkerId, held: &Held, how: Ending) {
@@ -596,7 +636,11 @@ impl<'a> World<'a> {
                     self.claim(worker, true);
                     self.begin(worker, true);
                     self.handle(worker, 1_000);
-                    self.finish(worker, Ending::Handled, true);
+                    if round % 2 == 0 {
+                        self.finish_next(worker, Ending::Handled, true);
+                    } else {
+                        self.finish(worker, Ending::Handled, true);
+                    }
                     self.check();
                 }
             }
