@@ -1,14 +1,16 @@
-//! What a unit costs: claim, begin and finish of units on a Redis and in memory, by one worker and by eight.
+//! What a unit costs on a Redis and in memory: by one worker, by 8 and by 64, that finish each unit together with the
+//! begin of the next.
 //!
 //! `OTTLA_REDIS=redis://127.0.0.1:6379 cargo bench --features real-servers --bench work_queue`
 //!
 //! Redis's share is the processor time that it reports, divided by the units. The load is bounded: `UNITS` per run.
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use ottla::protocol::Uuid;
 use ottla::work::plan::{Decision, LogRange, PlanRules, plan};
-use ottla::work::queue::{Answer, Begun, Init, Outcome, Progress, QueueRules};
+use ottla::work::queue::{Answer, Begun, Finished, Init, Outcome, Progress, QueueRules, Settled};
 use ottla::work::{LeaderId, LeaseToken, MemoryQueue, Redis, TopicPartition, WorkQueue, WorkerId};
 use r2d2_redis::redis;
 
@@ -42,28 +44,44 @@ fn fill(queue: &dyn WorkQueue, me: LeaderId, of: &TopicPartition) -> f64 {
     }
 }
 
-/// Handles every unit on `threads` threads; gives units per second.
+/// Handles every unit on `threads` threads as workers do: claim and begin the first, then finish each together with
+/// the begin of the next. Gives units per second.
 fn work(queue: &dyn WorkQueue, threads: usize) -> f64 {
     let began = now();
+    let handled = AtomicI64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let worker = WorkerId::unique("bench").expect("a name");
-                while let Some(unit) =
-                    queue.claim(&worker, std::time::Duration::ZERO).expect("it answers")
-                {
+                while let Some(unit) = queue.claim(&worker, Duration::ZERO).expect("it answers") {
                     let token = LeaseToken::random();
                     let begun = queue.begin(&unit, token, &worker).expect("it answers");
                     assert!(matches!(begun, Begun::Leased(_)));
-                    let progress = Progress::to(unit.end());
-                    queue
-                        .finish(&unit, token, &worker, &progress, &Outcome::Handled)
-                        .expect("it answers");
+                    let mut held = Some((unit, token));
+                    while let Some((unit, token)) = held {
+                        let next_token = LeaseToken::random();
+                        let progress = Progress::to(unit.end());
+                        let (finished, next) = queue
+                            .finish_next(
+                                &unit,
+                                token,
+                                &worker,
+                                &progress,
+                                &Outcome::Handled,
+                                next_token,
+                            )
+                            .expect("it answers");
+                        assert_eq!(finished, Finished::Settled(Settled::Complete));
+                        handled.fetch_add(1, Ordering::Relaxed);
+                        held = next.map(|next| (next.unit, next_token));
+                    }
                 }
             });
         }
     });
-    UNITS as f64 / began.elapsed().as_secs_f64()
+    let rate = UNITS as f64 / began.elapsed().as_secs_f64();
+    assert_eq!(handled.into_inner(), UNITS);
+    rate
 }
 
 /// Processor seconds that Redis used so far.
@@ -83,7 +101,7 @@ fn redis_seconds(url: &str) -> f64 {
 fn main() {
     let url = std::env::var("OTTLA_REDIS").expect("OTTLA_REDIS: the URL of a Redis to measure on");
     let of = TopicPartition::new("t", 0).expect("a name");
-    for threads in [1, 8] {
+    for threads in [1, 8, 64] {
         let me = LeaderId::random();
         let queue = Redis::at(&url)
             .connect(&format!("bench-{me}"), "ottla-bench", QueueRules::default())

@@ -59,14 +59,13 @@ impl Life {
                 .get(*id)
                 .is_some_and(|unit| unit.state == UnitState::Leased && unit.token == Some(token))
         });
-        let entry = match begun.or(own.back()) {
-            Some(entry) => entry.clone(),
-            None => {
-                let entry = self.work.pop_back()?;
-                let list = self.lists.entry(worker.as_str().to_owned()).or_default();
-                list.push_front(entry.clone());
-                entry
-            }
+        let entry = if let Some(entry) = begun.or(own.back()) {
+            entry.clone()
+        } else {
+            let entry = self.work.pop_back()?;
+            let list = self.lists.entry(worker.as_str().to_owned()).or_default();
+            list.push_front(entry.clone());
+            entry
         };
         let state = self.units.get(&entry)?;
         let may_begin = begun.is_some() || state.state == UnitState::Queued;
