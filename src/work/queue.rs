@@ -46,7 +46,7 @@ use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
 
 /// Longest time that one [`WorkQueue::claim`] blocks: a worker looks at its own stop this often.
 pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Entries that the log of finished units keeps.
+/// Entries that the log of finished units keeps, give or take a hundred.
 pub const COMPLETE_LOG_MAX: usize = 1_000;
 /// Entries that the log of dead-lettered units and unreadable entries keeps.
 pub const ERROR_LOG_MAX: usize = 10_000;
@@ -520,6 +520,8 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
     ///
     /// Draw `next_token` before the first try, as for `begin`: repeated because its answer was lost, the call finds
     /// the unit that it began under that token, and pops no other. (The finish is then refused: it was counted.)
+    ///
+    /// Unlike `begin` it is no heartbeat.
     fn finish_next(
         &self,
         unit: &UnitId,

@@ -73,7 +73,7 @@ impl Life {
         if !may_begin || !self.is_out(&unit) || !self.parts.contains_key(unit.topic_partition()) {
             return None;
         }
-        match self.begin(&unit, token, worker, now) {
+        match self.lease(&unit, token, worker, now) {
             Begun::Leased(lease) => Some(NextUnit { unit, lease }),
             Begun::Gone | Begun::Taken => None,
         }
@@ -99,6 +99,10 @@ impl Life {
         now: i64,
     ) -> Begun {
         self.heartbeat(worker, now);
+        self.lease(unit, token, worker, now)
+    }
+
+    fn lease(&mut self, unit: &UnitId, token: LeaseToken, worker: &WorkerId, now: i64) -> Begun {
         let id = unit.to_string();
         let topic_id = self.parts.get(unit.topic_partition()).map(|part| part.topic_id);
         let (Some(topic_id), true) = (topic_id, self.is_out(unit)) else {

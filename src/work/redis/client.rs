@@ -134,7 +134,7 @@ impl RedisQueue {
         Arguments::new(unit)
             .and(token)
             .and(worker)
-            .and(progress.position)
+            .and(progress.position.min(unit.end()))
             .and(how)
             .and(stored_text(why))
             .and(self.rules.attempt_limit())
@@ -390,6 +390,9 @@ impl WorkQueue for RedisQueue {
             .finishing(unit, token, worker, progress, outcome)
             .and(next_token)
             .and_ms(self.rules.lease)
+            .and(unit.topic_partition())
+            .and(unit.start())
+            .and(unit.end())
             .and_skips(progress);
         let mut fields = Fields::of(self.run(&self.scripts.finish_next, &arguments.0)?)?;
         let finished = finished(fields.fields()?)?;

@@ -8,6 +8,9 @@ use r2d2_redis::redis::Script;
 
 use crate::work::queue::{COMPLETE_LOG_MAX, ERROR_LOG_MAX, SKIPPED_LOG_MAX};
 
+/// The log of finished units is cut once it is longer than its limit by this, not at every unit.
+const LOG_SLACK: usize = 100;
+
 /// Where the scripts read the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptClock {
@@ -115,17 +118,26 @@ impl std::fmt::Debug for Scripts {
     }
 }
 
+/// The line of a script at which its shared parts stand; without one they stand first.
+const PARTS_HERE: &str = "-- (shared parts)";
+
 fn assemble(clock: ScriptClock, parts: &[&str], script: &str) -> Script {
-    let mut text = include_str!("scripts/common.lua").to_owned();
-    text += clock.source();
+    let mut shared = include_str!("scripts/common.lua").to_owned();
     for part in parts {
-        text += part;
+        shared += part;
     }
-    text += script;
+    // What all keys of the group begin with. It carries the hash tag, so that every key lies in one slot of a cluster.
+    let mut text = "local base = KEYS[1]\n".to_owned();
+    text += clock.source();
+    match script.split_once(PARTS_HERE) {
+        Some((before, after)) => text.extend([before, &shared, after]),
+        None => text.extend([&shared, script]),
+    }
     for (name, limit) in [
         ("COMPLETE_LOG_MAX", COMPLETE_LOG_MAX),
         ("ERROR_LOG_MAX", ERROR_LOG_MAX),
         ("SKIPPED_LOG_MAX", SKIPPED_LOG_MAX),
+        ("LOG_SLACK", LOG_SLACK),
     ] {
         text = text.replace(name, &limit.to_string());
     }

@@ -1,6 +1,4 @@
--- Shared by every script. KEYS[1] is what all keys of the group begin with; it carries the hash tag, so that
--- every key lies in one slot of a cluster. Offsets are at most 2^53 - 1: exact as Lua's numbers.
-local base = KEYS[1]
+-- Shared by every script. Offsets are at most 2^53 - 1: exact as Lua's numbers.
 
 -- A whole number as text. (Lua's own tostring gives 1e+15 from fifteen digits on.)
 local function int(number)
