@@ -4,6 +4,7 @@
 //! cannot be interrupted: the main thread waits for the end of the input or for a signal, then
 //! closes the producer, which delivers what was read so far.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -26,8 +27,6 @@ use crate::threads;
 
 /// Input is read in pieces of this size.
 const READ_BYTES: usize = 256 * 1024;
-/// A line longer than this cannot be a record: it is refused instead of being kept in memory.
-const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How often the progress line is brought up to date.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 /// How long a signal leaves for what was read to be delivered.
@@ -44,6 +43,10 @@ struct Counts {
 
 pub(super) fn run(args: SendArgs) -> Result<End> {
     let ending = Ending::watch()?;
+    // Half of the files sent because of a slip of the pen is worse than none.
+    for file in args.files.iter().filter(|file| !is_standard_input(file)) {
+        File::open(file).map_err(|error| unreadable(&name_of(file), error))?;
+    }
     let client = topics::client(&args.cluster)?;
     let mut builder = client.producer();
     if let Some(codec) = &args.compression {
@@ -62,11 +65,14 @@ pub(super) fn run(args: SendArgs) -> Result<End> {
         total,
         if total == 0 { "{spinner} {msg}" } else { "{wide_bar} {percent}% {msg}" },
     );
+    // What is longer cannot be a record: it is passed over instead of being kept in memory.
+    let separator = args.key_separator.as_ref().map_or(0, |Delimiter(bytes)| bytes.len());
+    let line_max = client.producer_config().max_request_size + separator;
     let input = {
         let (producer, counts, ending) =
             (Arc::clone(&producer), Arc::clone(&counts), ending.clone());
         threads::spawn("ottla-input", move || {
-            if let Err(error) = send_all(&args, &producer, &counts, &ending) {
+            if let Err(error) = send_all(&args, &producer, &counts, &ending, line_max) {
                 counts.failures.lock().add(&error.to_string());
             }
             ending.finish();
@@ -116,45 +122,73 @@ fn send_all(
     producer: &Producer,
     counts: &Arc<Counts>,
     ending: &Ending,
+    line_max: usize,
 ) -> Result<()> {
     let standard_input = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
     for file in files {
-        let name = if is_standard_input(file) {
-            "standard input".into()
-        } else {
-            file.display().to_string()
-        };
-        let told = |error: io::Error| {
-            Error::new(ErrorKind::Io, format!("{name} cannot be read")).with_source(error)
-        };
+        let name: Arc<str> = name_of(file).into();
         let source: Box<dyn Read> = if is_standard_input(file) {
             Box::new(io::stdin())
         } else {
-            Box::new(File::open(file).map_err(told)?)
+            Box::new(File::open(file).map_err(|error| unreadable(&name, error))?)
         };
         let mut lines = BufReader::with_capacity(READ_BYTES, source);
         let mut line = Vec::new();
         let mut number: u64 = 0;
         while !ending.is_finished() {
             line.clear();
-            let read = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-            if read.map_err(told)? == 0 {
+            let bytes = read_line(&mut lines, &mut line, line_max)
+                .map_err(|error| unreadable(&name, error))?;
+            if bytes == 0 {
                 break;
             }
             number += 1;
-            counts.read_bytes.fetch_add(line.len() as u64, Ordering::Relaxed);
-            if line.last() == Some(&b'\n') {
-                line.pop();
-            } else if line.len() as u64 == LINE_BYTES_MAX {
-                let message =
-                    format!("line {number} of {name} has more than {LINE_BYTES_MAX} bytes");
-                return Err(Error::new(ErrorKind::InvalidInput, message));
+            counts.read.fetch_add(1, Ordering::SeqCst);
+            counts.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let place = Place { name: Arc::clone(&name), number };
+            if line.len() > line_max {
+                let message = format!("{place}: longer than the {line_max} bytes of a request");
+                counts.failures.lock().add(&message);
+            } else {
+                send_line(args, producer, counts, &line, &place);
             }
-            send_line(args, producer, counts, &line, &name, number);
         }
     }
     Ok(())
+}
+
+/// Reads a line without its line feed into `line`, and gives the number of bytes that were read, 0
+/// at the end. Of a line of more than `limit` bytes the first `limit + 1` are kept.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<u64> {
+    let mut read = input.by_ref().take(limit as u64 + 1).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > limit {
+        read += input.skip_until(b'\n')?;
+    }
+    Ok(read as u64)
+}
+
+/// Where a line stands, for people.
+#[derive(Clone, Debug)]
+struct Place {
+    name: Arc<str>,
+    number: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of {}", self.number, self.name)
+    }
+}
+
+fn name_of(file: &Path) -> String {
+    if is_standard_input(file) { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+fn unreadable(name: &str, error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("{name} cannot be read")).with_source(error)
 }
 
 fn is_standard_input(file: &Path) -> bool {
@@ -166,10 +200,8 @@ fn send_line(
     producer: &Producer,
     counts: &Arc<Counts>,
     line: &[u8],
-    name: &str,
-    number: u64,
+    place: &Place,
 ) {
-    counts.read.fetch_add(1, Ordering::SeqCst);
     let (key, value) = split_key(line, args.key_separator.as_ref());
     let mut record = Record::to(&args.topic).value(value);
     if let Some(key) = key {
@@ -179,14 +211,15 @@ fn send_line(
         record = record.partition(partition);
     }
     let settled = Arc::clone(counts);
+    let line = place.clone();
     let sent = producer.send_with(record, move |outcome| match outcome {
         Ok(_) => {
             settled.delivered.fetch_add(1, Ordering::SeqCst);
         }
-        Err(error) => settled.failures.lock().add(&format!("not delivered: {error}")),
+        Err(error) => settled.failures.lock().add(&format!("{line}: not delivered: {error}")),
     });
     if let Err(error) = sent {
-        counts.failures.lock().add(&format!("line {number} of {name}: {error}"));
+        counts.failures.lock().add(&format!("{place}: {error}"));
     }
 }
 
@@ -203,6 +236,26 @@ fn split_key<'a>(line: &'a [u8], separator: Option<&Delimiter>) -> (Option<&'a [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A line at the limit is whole, a longer one is passed over to its end.
+    #[test]
+    fn lines_are_read_up_to_a_limit() {
+        for capacity in [1, 2, 5, 100] {
+            let text = &b"1234\n12345\n\n123456789\n12"[..];
+            let mut input = BufReader::with_capacity(capacity, text);
+            let mut lines = Vec::new();
+            loop {
+                let mut line = Vec::new();
+                let read = read_line(&mut input, &mut line, 4).expect("memory can be read");
+                if read == 0 {
+                    break;
+                }
+                lines.push((read, String::from_utf8(line).expect("text")));
+            }
+            let wanted = [(5, "1234"), (6, "12345"), (1, ""), (10, "12345"), (2, "12")];
+            assert_eq!(lines, wanted.map(|(read, line)| (read, line.to_owned())), "{capacity}");
+        }
+    }
 
     /// Separators of several bytes, none in the line, the first of several (edenhill/kcat#140).
     #[test]
