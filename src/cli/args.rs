@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use super::consume::Start;
 use super::format::{Format, parse_delimiter};
 
 /// Produce to Kafka, read from it, and share topics out to workers in units.
@@ -94,7 +95,11 @@ A record is a line without its line feed; a carriage return before it stays. The
 line feed; an empty line is a record with an empty value. With -K the key is what stands before the \
 first separator; a line without the separator has no key.
 
-Binary values with line feeds in them cannot be sent this way.")]
+Binary values with line feeds in them cannot be sent this way.
+
+Every file is opened before anything is sent. A line that cannot be a record (longer than \
+max.request.size, or refused by the broker) is told by its number; the lines after it are sent, and \
+the command ends with code 1.")]
 pub(super) struct SendArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -129,9 +134,14 @@ them are told apart by length, as with '%K %S %k%s'.
 With -g the command is a worker process of that group: records are read in units that an organiser \
 puts on a list in Redis. A unit is acknowledged once its records are flushed to standard output, or \
 once CMD, which gets them on its standard input, has ended with code 0. CMD runs in a shell with \
-OTTLA_UNIT, OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_START, OTTLA_END and OTTLA_ATTEMPT set.
+OTTLA_UNIT, OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_START, OTTLA_END and OTTLA_ATTEMPT set. A unit whose \
+CMD fails is tried again later, and given up after max.attempts.
 
-Ends with code 141 when the reader of standard output goes away.")]
+SIGINT and SIGTERM end the command cleanly: no further unit is taken, and a running CMD gets SIGTERM, \
+and SIGKILL after 10 s; its unit is not acknowledged unless it ends with code 0.
+
+Ends with code 141 when the reader of standard output goes away, with code 1 when a signal came before \
+what -e, -c or --drain ask for, and when a unit of this process was given up.")]
 pub(super) struct ConsumeArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
@@ -150,7 +160,7 @@ pub(super) struct ConsumeArgs {
         conflicts_with = "group",
         allow_hyphen_values = true
     )]
-    pub(super) offset: String,
+    pub(super) offset: Start,
     /// Stop at the end that each partition had at the start
     #[arg(short = 'e', long, conflicts_with = "group")]
     pub(super) exit_at_end: bool,
@@ -192,6 +202,9 @@ pub(super) struct WorkQueueArgs {
     /// planned
     #[arg(short = 'b', long = "bootstrap", value_name = "HOST:PORT,...")]
     pub(super) bootstrap: Option<String>,
+    /// A property by its Java name, as queue.prefix=NAME; may be repeated
+    #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = name_value)]
+    pub(super) properties: Vec<(String, String)>,
     /// One JSON object instead of tables
     #[arg(long)]
     pub(super) json: bool,

@@ -10,6 +10,7 @@
 //! partitions there is none. A batch is written as one piece.
 
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,7 +84,12 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     for reader in readers {
         reader.join();
     }
+    if let Some(failure) = shared.output.failure() {
+        report::line(&format!("ottla: {failure}"));
+    }
     let failed = shared.failures.lock().count;
+    let unfinished = shared.open.load(Ordering::SeqCst) > 0 && !shared.is_full();
+    let cut_short = (args.exit_at_end || args.count.is_some()) && unfinished;
     report::line(&format!(
         "read {} of {partitions} partitions, {failed} failed, {} in {}{}",
         report::records(shared.records.load(Ordering::SeqCst)),
@@ -91,10 +97,8 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         report::seconds(clock::now() - started),
         if ending.is_interrupted() { ", interrupted" } else { "" },
     ));
-    if shared.output.is_closed() {
-        return Ok(End::OutputClosed);
-    }
-    Ok(if failed == 0 { End::Complete } else { End::Incomplete })
+    let end = if failed == 0 && !cut_short { End::Complete } else { End::Incomplete };
+    Ok(shared.output.verdict(end))
 }
 
 struct Shared {
@@ -120,9 +124,7 @@ impl Shared {
                 Ok(()) => {
                     queue.send(reader).expect("the receiving end is with the threads");
                 }
-                Err(error) if self.output.is_closed() || error.kind() == ErrorKind::Closed => {
-                    self.ending.finish();
-                }
+                Err(_) if self.output.is_lost() => self.ending.finish(),
                 Err(error) if error.is_retriable() => {
                     report::line(&format!("ottla: {error}; trying again"));
                     self.ending.wait(AFTER_FAILURE);
@@ -168,10 +170,15 @@ impl Shared {
         self.output.write(&piece)?;
         self.records.fetch_add(count, Ordering::SeqCst);
         self.bytes.fetch_add(piece.len() as u64, Ordering::SeqCst);
-        if full || self.left.load(Ordering::SeqCst) <= 0 {
+        if full || self.is_full() {
             self.ending.finish();
         }
         Ok(())
+    }
+
+    /// Whether as many records were asked for as were read.
+    fn is_full(&self) -> bool {
+        self.left.load(Ordering::SeqCst) <= 0
     }
 }
 
@@ -213,37 +220,40 @@ impl Fields for Shown<'_> {
     }
 }
 
-/// Where to start in each partition.
+/// Where to start in each partition: `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
+pub(super) enum Start {
     At(At),
     Offset(i64),
     Last(i64),
 }
 
-/// Reads the text of `-o`.
-fn start_of(text: &str) -> Result<Start> {
-    let number = |text: &str| text.parse::<i64>().ok().filter(|number| *number >= 0);
-    let start = match text {
-        "earliest" | "beginning" => Some(Start::At(At::Earliest)),
-        "latest" | "end" => Some(Start::At(At::Latest)),
-        _ => match (text.strip_prefix('-'), text.strip_prefix('@')) {
-            (Some(last), _) => number(last).map(Start::Last),
-            (_, Some(time)) => number(time).map(|ms| Start::At(At::Time(ms))),
-            _ => number(text).map(Start::Offset),
-        },
-    };
-    start.ok_or_else(|| {
-        let message =
-            format!("-o {text}: expected is earliest, latest, an offset, -N, or @MS for a time");
-        Error::new(ErrorKind::InvalidInput, message)
-    })
+impl FromStr for Start {
+    type Err = &'static str;
+
+    /// Reads the text of `-o`.
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let number = |text: &str| {
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<i64>().ok().filter(|_| is_plain)
+        };
+        let start = match text {
+            "earliest" | "beginning" => Some(Self::At(At::Earliest)),
+            "latest" | "end" => Some(Self::At(At::Latest)),
+            _ => match (text.strip_prefix('-'), text.strip_prefix('@')) {
+                (Some(last), _) => number(last).map(Self::Last),
+                (_, Some(time)) => number(time).map(|ms| Self::At(At::Time(ms))),
+                _ => number(text).map(Self::Offset),
+            },
+        };
+        start.ok_or("expected is earliest, latest, an offset, -N, or @MS for a time")
+    }
 }
 
 /// The range to read of each partition. The ends are those of this moment, so that `-e` ends even
 /// while others write.
 fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Vec<(i32, Range<i64>)>> {
-    let start = start_of(&args.offset)?;
+    let start = args.offset;
     let look_up = |at| -> Result<Vec<(i32, Option<i64>)>> {
         let found = client.offsets(topic, at)?;
         found.into_iter().map(|found| found.map(|o| (o.partition, o.offset))).collect()
@@ -290,16 +300,16 @@ mod tests {
 
     #[test]
     fn starts_are_read_or_refused() {
-        assert_eq!(start_of("earliest").expect("legal"), Start::At(At::Earliest));
-        assert_eq!(start_of("latest").expect("legal"), Start::At(At::Latest));
-        assert_eq!(start_of("17").expect("legal"), Start::Offset(17));
-        assert_eq!(start_of("-10").expect("legal"), Start::Last(10));
+        assert_eq!("earliest".parse::<Start>().expect("legal"), Start::At(At::Earliest));
+        assert_eq!("latest".parse::<Start>().expect("legal"), Start::At(At::Latest));
+        assert_eq!("17".parse::<Start>().expect("legal"), Start::Offset(17));
+        assert_eq!("-10".parse::<Start>().expect("legal"), Start::Last(10));
         assert_eq!(
-            start_of("@1700000000000").expect("legal"),
+            "@1700000000000".parse::<Start>().expect("legal"),
             Start::At(At::Time(1_700_000_000_000))
         );
-        for text in ["", "-", "@", "1x", "--1", "now"] {
-            assert!(start_of(text).is_err(), "{text}");
+        for text in ["", "-", "@", "1x", "--1", "+1", "-+1", "now"] {
+            assert!(text.parse::<Start>().is_err(), "{text}");
         }
     }
 }

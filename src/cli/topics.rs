@@ -94,10 +94,7 @@ fn list(cluster: &ClusterArgs, internal: bool) -> Result<End> {
         writeln!(text, "{}\t{partitions}\t{replicas}", topic.name)
             .expect("a string can always be written to");
     }
-    let output = Output::default();
-    if let Err(error) = output.write(text.as_bytes()) {
-        return if output.is_closed() { Ok(End::OutputClosed) } else { Err(error) };
-    }
+    let end = Output::print(&text);
     report::line(&format!("{} topics (name, partitions, replicas)", topics.len()));
-    Ok(End::Complete)
+    Ok(end)
 }

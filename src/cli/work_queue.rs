@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::args::WorkQueueArgs;
+use super::args::{ClusterArgs, WorkQueueArgs};
 use super::output::Output;
-use super::{End, report};
+use super::{End, report, topics};
 use crate::client::Client;
-use crate::config::WorkConfig;
-use crate::error::Result;
+use crate::config::AllConfig;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::At;
 use crate::work::snapshot::{PartitionSnapshot, Snapshot, SnapshotLimits, UnitState};
 use crate::work::{QueueRules, Redis, WorkQueue};
@@ -28,11 +28,21 @@ const STATES: [(UnitState, &str); 5] = [
 type Ends = HashMap<(String, i32), i64>;
 
 pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
-    let prefix = WorkConfig::default().queue_prefix;
+    let config = AllConfig::from_properties(args.properties.iter().cloned())?;
+    let prefix = config.work.queue_prefix;
     let queue = Redis::at(&args.redis).connect(&args.group, &prefix, QueueRules::default())?;
     let snapshot = queue.snapshot(SnapshotLimits::default())?;
+    if snapshot.partitions.is_empty() && snapshot.workers.is_empty() && snapshot.leader.is_none() {
+        let message =
+            format!("group {}: no queue of it under {prefix:?} in this Redis", args.group);
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
     let ends = match &args.bootstrap {
-        Some(bootstrap) => ends(&Client::builder(bootstrap).build()?, &snapshot),
+        Some(bootstrap) => {
+            let cluster =
+                ClusterArgs { bootstrap: bootstrap.clone(), properties: args.properties.clone() };
+            ends(&topics::client(&cluster)?, &snapshot)
+        }
         None => Ends::new(),
     };
     let text = if args.json {
@@ -40,10 +50,7 @@ pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
     } else {
         as_tables(&snapshot, &ends)
     };
-    let output = Output::default();
-    if let Err(error) = output.write(text.as_bytes()) {
-        return if output.is_closed() { Ok(End::OutputClosed) } else { Err(error) };
-    }
+    let end = Output::print(&text);
     let units: usize = snapshot.partitions.iter().map(|partition| partition.units.len()).sum();
     report::line(&format!(
         "{units} units in {} partitions, {} workers, {} errors",
@@ -51,7 +58,7 @@ pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
         snapshot.workers.len(),
         snapshot.errors_logged
     ));
-    Ok(End::Complete)
+    Ok(end)
 }
 
 /// The ends of all partitions that the queue knows. A topic that cannot be asked has none here, and

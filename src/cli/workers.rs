@@ -6,7 +6,7 @@
 //! decides about the unit as a whole.
 
 use std::io::{self, Write};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,11 +23,13 @@ use super::{End, topics};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::FetchedBatch;
-use crate::threads;
+use crate::threads::{self, Stop};
 use crate::work::{Event, HandlerResult, Node, Redis, Unit};
 
-/// How long handlers may take to end after a signal; a child process gets the signal too.
-const SHUTDOWN: Duration = Duration::from_secs(20);
+/// How long handlers may take to end; after a signal, a command has it from SIGTERM to SIGKILL.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+/// How long handlers may take to end whose commands were killed.
+const AFTER_KILL: Duration = Duration::from_secs(5);
 /// How often it is looked whether it is time to end.
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest time that `--drain` waits: it ends by itself or by a signal.
@@ -79,7 +81,14 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         })?);
     }
     while !ending.wait(LOOK) {}
-    let shut_down = node.shutdown(SHUTDOWN);
+    let shut_down = shut_down(&node, &ending)?;
+    if let Some(failure) = output.failure() {
+        report::line(&format!("ottla: {failure}"));
+    }
+    let drain_error = drain_error.lock().take().filter(|_| !ending.is_interrupted());
+    for error in shut_down.iter().chain(&drain_error) {
+        report::line(&format!("ottla: {error}"));
+    }
 
     let total = node.stats().total;
     report::line(&format!(
@@ -92,17 +101,27 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         seconds(clock::now() - started),
         if ending.is_interrupted() { ", interrupted" } else { "" },
     ));
-    shut_down?;
-    if output.is_closed() {
-        return Ok(End::OutputClosed);
-    }
-    if let Some(error) = drain_error.lock().take()
-        && !ending.is_interrupted()
-    {
-        return Err(error);
-    }
     let missed = args.drain && !drained.load(Ordering::SeqCst);
-    Ok(if missed || total.dead_lettered > 0 { End::Incomplete } else { End::Complete })
+    let is_complete = !missed && total.dead_lettered == 0 && shut_down.is_none();
+    Ok(output.verdict(if is_complete { End::Complete } else { End::Incomplete }))
+}
+
+/// Shuts the node down and gives what kept it from ending cleanly. Commands that do not end in time are
+/// killed, so that none outlives this process and their units go back at once.
+fn shut_down(node: &Node, ending: &Ending) -> Result<Option<Error>> {
+    let stopped = Stop::new();
+    let killer = {
+        let (stopped, ending) = (stopped.clone(), ending.clone());
+        threads::spawn("ottla-kill", move || {
+            if !stopped.wait(SHUTDOWN) {
+                ending.kill_groups();
+            }
+        })?
+    };
+    let result = node.shutdown(SHUTDOWN + AFTER_KILL);
+    stopped.set();
+    killer.join();
+    Ok(result.err())
 }
 
 /// Tells what people should know while it runs.
@@ -142,13 +161,17 @@ fn tell_events(node: &Node) -> Result<()> {
     Ok(())
 }
 
+/// Why a unit could not be handled.
+type HandlerError = Box<dyn std::error::Error + Send + Sync>;
+
 /// What is done with each unit.
 struct Handler {
     output: Arc<Output>,
     ending: Ending,
     format: Format,
     command: Option<String>,
-    /// Records that were written, to whomever; those of a unit that is tried again count again.
+    /// Records that were flushed, or that a command was given; those of a unit that is tried again count
+    /// again.
     records: Arc<AtomicU64>,
 }
 
@@ -164,7 +187,7 @@ impl Handler {
         let mut piece = Vec::new();
         for batch in unit.batches()? {
             let batch = batch?;
-            self.render(&batch, &mut piece)?;
+            let count = self.render(&batch, &mut piece)?;
             if unit.is_lost() {
                 return Err("another worker has this unit by now".into());
             }
@@ -173,6 +196,7 @@ impl Handler {
                 self.ending.finish();
                 return Err(error.into());
             }
+            self.records.fetch_add(count, Ordering::Relaxed);
             unit.done_to(batch.range().end);
         }
         Ok(())
@@ -180,56 +204,60 @@ impl Handler {
 
     fn pipe(&self, unit: &Unit, command: &str) -> HandlerResult {
         let range = unit.range();
-        let mut child = Command::new("sh")
-            .args(["-c", command])
-            .env("OTTLA_UNIT", unit.id().to_string())
-            .env("OTTLA_TOPIC", unit.topic())
-            .env("OTTLA_PARTITION", unit.partition().to_string())
-            .env("OTTLA_START", range.start.to_string())
-            .env("OTTLA_END", range.end.to_string())
-            .env("OTTLA_ATTEMPT", unit.attempt().to_string())
-            .stdin(Stdio::piped())
-            .spawn()?;
-        let mut input = child.stdin.take().expect("the input was asked to be piped");
+        let mut group = self.ending.start(
+            Command::new("sh")
+                .args(["-c", command])
+                .env("OTTLA_UNIT", unit.id().to_string())
+                .env("OTTLA_TOPIC", unit.topic())
+                .env("OTTLA_PARTITION", unit.partition().to_string())
+                .env("OTTLA_START", range.start.to_string())
+                .env("OTTLA_END", range.end.to_string())
+                .env("OTTLA_ATTEMPT", unit.attempt().to_string()),
+        )?;
+        let mut input = group.input().expect("the input was asked to be piped");
         let fed = self.feed(unit, &mut input);
         if fed.is_err() {
             // Killed before its input ends: it must not take half a unit for a whole one. That it
             // has ended already is no matter.
-            drop(child.kill());
+            group.kill();
         }
         drop(input);
-        let status = child.wait()?;
-        fed?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(format!("the command ended with {status}").into())
+        let status = group.wait()?;
+        let count = fed?;
+        if !status.success() {
+            return Err(format!("the command ended with {status}").into());
         }
-    }
-
-    /// The text of a batch, in place of what `piece` held.
-    fn render(&self, batch: &FetchedBatch, piece: &mut Vec<u8>) -> Result<()> {
-        piece.clear();
-        for record in batch {
-            self.format.render(&Shown { batch, record: &record? }, piece);
-            self.records.fetch_add(1, Ordering::Relaxed);
-        }
+        self.records.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Writes the unit's records to a child's input. A child that ends without reading everything
-    /// has what it wants.
-    fn feed(&self, unit: &Unit, input: &mut ChildStdin) -> HandlerResult {
+    /// The text of a batch, in place of what `piece` held; tells how many records it has.
+    fn render(&self, batch: &FetchedBatch, piece: &mut Vec<u8>) -> Result<u64> {
+        piece.clear();
+        let mut count = 0;
+        for record in batch {
+            self.format.render(&Shown { batch, record: &record? }, piece);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Writes the unit's records to a child's input, and tells how many there are. A child that ends
+    /// without reading everything has what it wants.
+    fn feed(&self, unit: &Unit, input: &mut ChildStdin) -> std::result::Result<u64, HandlerError> {
         let mut piece = Vec::new();
+        let mut count = 0;
         for batch in unit.batches()? {
-            let batch = batch?;
-            self.render(&batch, &mut piece)?;
+            count += self.render(&batch?, &mut piece)?;
+            if unit.is_lost() {
+                return Err("another worker has this unit by now".into());
+            }
             match input.write_all(&piece) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(count)
     }
 }
