@@ -92,6 +92,11 @@ impl Servers {
         &self.redis_url
     }
 
+    /// The folder of this run: `broker-N/data` is what broker N stores.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The folder of Kafka's jars.
     pub(crate) fn kafka_lib(&self) -> &Path {
         &self.kafka_lib
