@@ -10,10 +10,12 @@ use std::fmt;
 use super::declare::{Message, Request, TaggedFields, Version, Wire, read_tagged, write_tagged};
 use super::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, ProduceRequest, ProduceResponse,
+    DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
+    DescribeProducersRequest, DescribeProducersResponse, FetchRequest, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use super::wire::{DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer};
 
@@ -167,8 +169,14 @@ apis! {
         versions 0-7, stable to 7, flexible 5+, client throttles 3+;
     20 DELETE_TOPICS DeleteTopics: DeleteTopicsRequest => DeleteTopicsResponse,
         versions 0-6, stable to 6, flexible 4+, client throttles 2+;
+    21 DELETE_RECORDS DeleteRecords: DeleteRecordsRequest => DeleteRecordsResponse,
+        versions 0-2, stable to 2, flexible 2+, client throttles 1+;
     22 INIT_PRODUCER_ID InitProducerId: InitProducerIdRequest => InitProducerIdResponse,
         versions 0-6, stable to 5, flexible 2+, client throttles 1+;
+    23 OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpoch: OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse,
+        versions 0-4, stable to 4, flexible 4+, client throttles 2+;
+    61 DESCRIBE_PRODUCERS DescribeProducers: DescribeProducersRequest => DescribeProducersResponse,
+        versions 0-0, stable to 0, flexible 0+, client throttles 0+;
 }
 
 impl ApiKey {

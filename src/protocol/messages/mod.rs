@@ -5,7 +5,9 @@
 
 mod api_versions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
+mod describe_producers;
 mod fetch;
 mod find_coordinator;
 mod init_producer_id;
@@ -14,11 +16,14 @@ mod list_offsets;
 mod metadata;
 mod offset_commit;
 mod offset_fetch;
+mod offset_for_leader_epoch;
 mod produce;
 
 pub use api_versions::*;
 pub use create_topics::*;
+pub use delete_records::*;
 pub use delete_topics::*;
+pub use describe_producers::*;
 pub use fetch::*;
 pub use find_coordinator::*;
 pub use init_producer_id::*;
@@ -27,4 +32,9 @@ pub use list_offsets::*;
 pub use metadata::*;
 pub use offset_commit::*;
 pub use offset_fetch::*;
+pub use offset_for_leader_epoch::{
+    EpochEndOffset as LeaderEpochEndOffset, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+};
 pub use produce::*;

@@ -21,6 +21,8 @@
 //! beyond the limit of the [`Decompressor`]). Damage in the middle is never taken for the cut tail
 //! that brokers leave at the size limit of an answer.
 
+#[cfg(any(test, feature = "broker"))]
+pub(crate) mod assign;
 mod batch;
 mod batches;
 mod builder;
