@@ -27,6 +27,7 @@ pub struct Builder {
     frame_bytes_max: usize,
     connections_max: usize,
     idle_max: Duration,
+    bytes_max: usize,
     seed: Option<u64>,
 }
 
@@ -81,6 +82,13 @@ impl Builder {
         self
     }
 
+    /// How many bytes all logs may hold together: 1 GiB unless set. What goes beyond is refused with
+    /// `POLICY_VIOLATION`, which no client retries: room does not come by itself.
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
     /// Where ids and other random values come from; a seed of the system's choice unless set.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -103,8 +111,12 @@ impl Builder {
             return Err(config("connections_max_idle: must not be zero".to_owned()));
         }
         let replication = self.brokers.min(3) as i16;
-        let settings =
-            Settings { auto_create_topics: self.auto_create_topics, partitions: 1, replication };
+        let settings = Settings {
+            auto_create_topics: self.auto_create_topics,
+            partitions: 1,
+            replication,
+            bytes_max: self.bytes_max,
+        };
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let limits = Limits {
             frame_bytes_max: self.frame_bytes_max,
@@ -158,6 +170,7 @@ impl Cluster {
             frame_bytes_max: 100 << 20,
             connections_max: 1000,
             idle_max: Duration::from_secs(600),
+            bytes_max: 1 << 30,
             seed: None,
         }
     }

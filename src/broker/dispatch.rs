@@ -8,7 +8,9 @@ use super::call::{Api, Call, Outcome};
 use super::connection::Connection;
 use crate::clock;
 use crate::protocol::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest,
+    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeProducersRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest,
+    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
@@ -42,10 +44,17 @@ macro_rules! apis {
 }
 
 apis! {
+    PRODUCE ProduceRequest,
+    FETCH FetchRequest,
+    LIST_OFFSETS ListOffsetsRequest,
     METADATA MetadataRequest,
     API_VERSIONS ApiVersionsRequest,
     CREATE_TOPICS CreateTopicsRequest,
     DELETE_TOPICS DeleteTopicsRequest,
+    DELETE_RECORDS DeleteRecordsRequest,
+    INIT_PRODUCER_ID InitProducerIdRequest,
+    OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpochRequest,
+    DESCRIBE_PRODUCERS DescribeProducersRequest,
 }
 
 /// Serves one request.

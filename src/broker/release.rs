@@ -53,7 +53,10 @@ ranges! {
     API_VERSIONS:     (0, 1) (0, 2) (0, 3) (0, 4) (0, 5);
     CREATE_TOPICS:    (0, 2) (0, 3) (0, 7) (0, 7) (2, 7);
     DELETE_TOPICS:    (0, 1) (0, 3) (0, 6) (0, 6) (1, 6);
+    DELETE_RECORDS:   (0, 0) (0, 1) (0, 2) (0, 2) (0, 2);
     INIT_PRODUCER_ID: (0, 0) (0, 1) (0, 4) (0, 5) (0, 5);
+    OFFSET_FOR_LEADER_EPOCH: (0, 0) (0, 2) (0, 4) (0, 4) (2, 4);
+    DESCRIBE_PRODUCERS: - - (0, 0) (0, 0) (0, 0);
 }
 
 impl Release {

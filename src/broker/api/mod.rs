@@ -2,5 +2,12 @@
 
 pub(super) mod api_versions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
+mod describe_producers;
+mod fetch;
+mod init_producer_id;
+mod list_offsets;
 mod metadata;
+mod offset_for_leader_epoch;
+mod produce;

@@ -4,17 +4,26 @@
 //! ```text
 //! nodes    the brokers: up or not, frozen, where they listen
 //! topics   topics, partitions, who leads them
+//! log      the log of a partition: batches, epochs, producers
+//! records  partitions as requests name them
+//! sessions fetch sessions
 //! ```
 //!
 //! Invariant: every change of what a waiting request may wait for raises [`State::changes`], which is
 //! what wakes it; so it goes through [`State::changed`].
 
+mod log;
 mod nodes;
+mod records;
+mod sessions;
 mod topics;
 
 use std::collections::BTreeMap;
 
+pub(super) use log::{Appended, Checked, Log, Range, Refusal, Rules, Sent, accept, check_form};
 pub(super) use nodes::Node;
+pub(super) use records::Wanted;
+pub(super) use sessions::{Session, SessionKey, Sessions};
 pub(super) use topics::{Partition, Topic, TopicError};
 
 use super::release::Release;
@@ -29,6 +38,9 @@ pub(super) struct State {
     nodes: BTreeMap<i32, Node>,
     topics: BTreeMap<String, Topic>,
     names: BTreeMap<Uuid, String>,
+    meter: log::Meter,
+    next_producer_id: i64,
+    pub(super) fetch_sessions: BTreeMap<i32, Sessions>,
     changes: u64,
     random: fastrand::Rng,
 }
@@ -42,6 +54,8 @@ pub(super) struct Settings {
     pub(super) partitions: i32,
     /// `default.replication.factor`.
     pub(super) replication: i16,
+    /// Bytes that all logs may hold together.
+    pub(super) bytes_max: usize,
 }
 
 impl State {
@@ -56,6 +70,9 @@ impl State {
             nodes: BTreeMap::new(),
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
+            meter: log::Meter::default(),
+            next_producer_id: 0,
+            fetch_sessions: BTreeMap::new(),
             changes: 0,
             random,
         }
@@ -75,6 +92,11 @@ impl State {
     #[expect(clippy::unused_self, reason = "what a connection owns comes with its first owner")]
     pub(super) fn connection_ended(&mut self, connection: u64) {
         let _ = connection;
+    }
+
+    /// A random number for the id of a fetch session.
+    pub(super) fn new_session_id(&mut self) -> i32 {
+        self.random.i32(1..)
     }
 
     /// An id that no topic has or had.

@@ -34,6 +34,7 @@ impl State {
         if let Some(node) = self.nodes.get_mut(&broker) {
             node.up = false;
         }
+        self.fetch_sessions.remove(&broker);
         self.elect_leaders();
         self.changed();
     }

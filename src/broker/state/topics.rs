@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::State;
+use super::{Log, State};
 use crate::protocol::{ErrorCode, Uuid};
 
 /// The longest topic name (Kafka's `Topic.MAX_NAME_LENGTH`).
@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: usize = 249;
 pub(in crate::broker) const PARTITIONS_MAX: i32 = 20_000;
 
 /// A topic.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::broker) struct Topic {
     pub(in crate::broker) id: Uuid,
     pub(in crate::broker) partitions: Vec<Partition>,
@@ -26,13 +26,15 @@ pub(in crate::broker) struct Topic {
 }
 
 /// A partition.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::broker) struct Partition {
     /// -1 without one.
     pub(in crate::broker) leader: i32,
     pub(in crate::broker) leader_epoch: i32,
     /// The preferred leader first.
     pub(in crate::broker) replicas: Vec<i32>,
+    /// The one log that all replicas share.
+    pub(in crate::broker) log: Log,
 }
 
 /// Why a topic cannot be made, in Kafka's terms.
@@ -105,7 +107,12 @@ impl State {
         let id = self.new_id();
         let partitions = replicas
             .into_iter()
-            .map(|replicas| Partition { leader: -1, leader_epoch: -1, replicas })
+            .map(|replicas| Partition {
+                leader: -1,
+                leader_epoch: -1,
+                replicas,
+                log: self.new_log(),
+            })
             .collect();
         self.names.insert(id, name.to_owned());
         self.topics.insert(name.to_owned(), Topic { id, partitions, configs });
@@ -179,6 +186,9 @@ impl Partition {
     fn lead(&mut self, leader: i32) {
         self.leader = leader;
         self.leader_epoch += 1;
+        if leader >= 0 {
+            self.log.epochs.assign(self.leader_epoch, self.log.end());
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The cluster by its own client.
 
+mod records;
+
 use super::*;
 use crate::Client;
 use crate::protocol::ApiKey;
