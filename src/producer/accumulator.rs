@@ -9,45 +9,26 @@
 //! reader to bring one answer. Nothing under it waits, writes to a socket, compresses or runs user
 //! code; memory that is not free at once is waited for outside ([`Appended::NoMemory`]).
 //!
-//! Order is kept by these rules, all checked in [`State::look`]:
-//! - batches leave in the order in which they were opened, one per request;
-//! - while a batch waits for another attempt nothing else goes out, and it goes out only when
-//!   nothing of the partition is on the wire any more;
-//! - the first batch under an identity travels alone (see [`Sequences::is_known_to_broker`]);
-//! - batches are on the wire of one connection at a time: after a change of leader the new writer
-//!   starts when the old connection has given everything back;
-//! - after a hole in the sequences nothing goes out before [`Sequences::settle`] said how to go on.
+//! What may leave when is decided in [`super::backlog`]; here are the lock, and what callers, writers
+//! and readers do under it.
 //!
 //! Taking a batch and numbering it is one step under the lock, and one thread takes and writes, so
 //! sequences reach the broker as they were assigned.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::backlog::{Backlog, IdentityState, Limits, Look, Taker};
 use super::batch::{Batch, Callback, Pending};
 use super::memory::Memory;
 use super::queue::ReadyQueue;
 use super::record::Record;
-use super::sequence::{Identity, Number, Sequences, Stamp, Verdict};
+use super::sequence::{Identity, Number, Stamp, Verdict};
 use super::ticket::{BatchOutcome, Ticket, Unfinished};
 use crate::error::Error;
 use crate::protocol::{ErrorCode, Uuid};
-
-/// Sizes and times of the configuration that a partition needs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Bytes at which a batch is due.
-    pub(super) batch_size: usize,
-    /// Bytes up to which a batch may grow while its writer is busy.
-    pub(super) batch_max: usize,
-    /// How long a batch waits for company.
-    pub(super) linger: Duration,
-    /// How long a batch may take from its first record to its settlement.
-    pub(super) delivery_timeout: Duration,
-}
 
 /// What became of a record that was to be appended.
 #[derive(Debug)]
@@ -84,74 +65,7 @@ pub(super) struct Partition {
     pub(super) index: i32,
     limits: Limits,
     this: Weak<Partition>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    open: Option<Batch>,
-    sealed: VecDeque<Batch>,
-    retry: VecDeque<Batch>,
-    sequences: Sequences,
-    on_wire: usize,
-    /// The connection and the request that took the last batch.
-    taken_by: (u64, u64),
-    opened_count: u64,
-    /// Bytes of records without a key since the topic's sticky partition moved here.
-    sticky_bytes: usize,
-    /// Callbacks of the last batch that had any.
-    callbacks_before: usize,
-    batch_max: usize,
-    not_before: Option<Instant>,
-    /// Failed attempts since the last success, for the back-off.
-    failures: u32,
-    /// Batches opened before this count do not wait for the linger.
-    urgent_below: u64,
-    queue: Arc<ReadyQueue>,
-    listed: bool,
-    blocked: bool,
-    retired: Option<Error>,
-}
-
-/// Who takes batches, for which request, and under which producer identity.
-#[derive(Debug)]
-pub(super) struct Taker<'a> {
-    pub(super) queue: &'a Arc<ReadyQueue>,
-    pub(super) connection: u64,
-    pub(super) request: u64,
-    /// `None` without idempotence.
-    pub(super) identity: IdentityState,
-    /// No batch waits for its linger: the producer is closing.
-    pub(super) hurry: bool,
-}
-
-/// Whether batches carry sequences, and under which identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdentityState {
-    /// Without idempotence.
-    Off,
-    /// The broker has not given one yet.
-    Awaited,
-    /// This one.
-    Known(Identity),
-}
-
-/// What a partition has for its writer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Nothing; it was taken off the list.
-    Idle,
-    /// It belongs to another queue now.
-    Moved,
-    /// A batch of so many bytes; with `patient_until` it is full but may grow until then, if
-    /// the writer has reason to wait.
-    Ready { bytes: usize, patient_until: Option<Instant> },
-    /// Nothing before then.
-    Later(Instant),
-    /// Nothing before an answer or an identity comes, which rings.
-    Blocked,
-    /// It needs a newer identity than this one.
-    NeedsEpoch(Identity),
+    state: Mutex<Backlog>,
 }
 
 impl Partition {
@@ -169,29 +83,11 @@ impl Partition {
             index,
             limits,
             this: Weak::clone(this),
-            state: Mutex::new(State {
-                open: None,
-                sealed: VecDeque::new(),
-                retry: VecDeque::new(),
-                sequences: Sequences::new(),
-                on_wire: 0,
-                taken_by: (0, 0),
-                opened_count: 0,
-                sticky_bytes: 0,
-                callbacks_before: 0,
-                batch_max: limits.batch_max,
-                not_before: None,
-                failures: 0,
-                urgent_below: 0,
-                queue,
-                listed: false,
-                blocked: false,
-                retired: None,
-            }),
+            state: Mutex::new(Backlog::new(&limits, queue)),
         })
     }
 
-    fn shared(&self) -> Arc<Self> {
+    pub(super) fn shared(&self) -> Arc<Self> {
         self.this.upgrade().expect("a partition is used through its Arc")
     }
 
@@ -264,7 +160,7 @@ impl Partition {
     #[cold]
     fn make_room(
         &self,
-        state: &mut State,
+        state: &mut Backlog,
         size_max: usize,
         memory: &Memory,
         unfinished: &Unfinished,
@@ -518,135 +414,4 @@ fn take(bytes: usize, memory: &Memory, grant: &mut usize) -> bool {
     }
     *grant -= from_grant;
     true
-}
-
-impl State {
-    #[inline]
-    fn has_room(&self, size_max: usize) -> bool {
-        self.open.as_ref().is_some_and(|batch| {
-            let wanted = batch.len() + size_max;
-            wanted <= batch.reserved && (wanted <= self.batch_max || batch.records == 0)
-        })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.open.is_none() && self.sealed.is_empty() && self.retry.is_empty()
-    }
-
-    fn list(&mut self, partition: &Partition) {
-        if !self.listed {
-            self.listed = true;
-            self.queue.offer(partition.shared());
-        }
-    }
-
-    fn left_the_wire(&mut self) {
-        self.on_wire = self.on_wire.checked_sub(1).expect("the batch was on the wire");
-        if self.blocked {
-            self.blocked = false;
-            self.queue.ring();
-        }
-    }
-
-    fn pause(&mut self, now: Instant, backoff: impl FnOnce(u32) -> Duration) {
-        // Batches that come back together are one failure.
-        if self.not_before.is_none_or(|until| until <= now) {
-            self.failures += 1;
-            self.not_before = Some(now + backoff(self.failures));
-        }
-    }
-
-    fn requeue(&mut self, batch: Batch) {
-        let place = self.retry.partition_point(|other| other.number < batch.number);
-        self.retry.insert(place, batch);
-    }
-
-    fn look(&mut self, limits: &Limits, taker: &Taker<'_>, now: Instant) -> Look {
-        if self.is_empty() {
-            return Look::Idle;
-        }
-        if self.on_wire > 0
-            && (self.taken_by.0 != taker.connection
-                || !self.retry.is_empty()
-                || self.sequences.is_troubled()
-                || taker.identity != IdentityState::Off && !self.sequences.is_known_to_broker())
-            || self.taken_by == (taker.connection, taker.request)
-        {
-            return Look::Blocked;
-        }
-        if let Some(until) = self.not_before
-            && until > now
-        {
-            return Look::Later(until);
-        }
-        match taker.identity {
-            IdentityState::Off => {}
-            IdentityState::Awaited => return Look::Blocked,
-            IdentityState::Known(identity) => {
-                if self.sequences.is_troubled() && self.sequences.settle() {
-                    let old = self.sequences.identity().expect("only what was sent is troubled");
-                    return Look::NeedsEpoch(old);
-                }
-                if self.retry.is_empty() && !self.sequences.may_assign(identity) {
-                    return Look::Blocked;
-                }
-            }
-        }
-        if let Some(batch) = self.retry.front().or_else(|| self.sealed.front()) {
-            return Look::Ready { bytes: batch.len(), patient_until: None };
-        }
-        let batch = self.open.as_ref().expect("something is there");
-        let due = batch.opened + limits.linger;
-        if batch.number.batch < self.urgent_below || taker.hurry || due <= now {
-            return Look::Ready { bytes: batch.len(), patient_until: None };
-        }
-        if batch.len() >= limits.batch_size {
-            return Look::Ready { bytes: batch.len(), patient_until: Some(due) };
-        }
-        Look::Later(due)
-    }
-
-    /// Moves what ran out of time by `now` to `expired`. All batches of a partition run out in
-    /// the order in which they were opened.
-    fn expire(&mut self, now: Instant, timeout: Duration, expired: &mut Vec<Batch>) {
-        let late = |batch: &Batch| batch.opened + timeout <= now;
-        let from = expired.len();
-        while self.retry.front().is_some_and(late) {
-            let batch = self.retry.pop_front().expect("it was just looked at");
-            if batch.maybe_stored {
-                self.sequences.expired(batch.number);
-            } else {
-                self.sequences.failed(batch.number, true);
-            }
-            expired.push(batch);
-        }
-        if self.retry.is_empty() {
-            while self.sealed.front().is_some_and(late) {
-                expired.extend(self.sealed.pop_front());
-            }
-            if self.sealed.is_empty()
-                && let Some(batch) = self.open.take_if(|batch| late(batch))
-            {
-                expired.push(batch);
-            }
-        }
-        debug_assert!(
-            expired.get(from..).is_some_and(|new| new.is_sorted_by_key(|batch| batch.number))
-        );
-    }
-
-    fn give_up(&mut self) -> Vec<Batch> {
-        let mut given_up: Vec<Batch> = Vec::new();
-        for batch in self.retry.drain(..) {
-            if batch.maybe_stored {
-                self.sequences.expired(batch.number);
-            } else {
-                self.sequences.failed(batch.number, true);
-            }
-            given_up.push(batch);
-        }
-        given_up.extend(self.sealed.drain(..));
-        given_up.extend(self.open.take());
-        given_up
-    }
 }

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::accumulator::{Event, IdentityState, Limits, Partition};
+use super::accumulator::{Event, Partition};
+use super::backlog::{IdentityState, Limits};
 use super::batch::{Batch, Codec, Pending};
 use super::callbacks::{CALLBACK_BYTES, Callbacks, Settled, run_all};
 use super::flight::Flight;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::accumulator::IdentityState;
+use super::backlog::IdentityState;
 use super::sequence::Identity;
 use crate::error::Error;
 

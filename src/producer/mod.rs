@@ -6,7 +6,8 @@
 //! ticket        Ticket, Stored; the outcome that the records of a batch share
 //! partitioner   Java's murmur2 rule; the sticky partition (KIP-794)
 //! memory        buffer.memory, max.block.ms, the pool of buffers
-//! accumulator   a partition: open batch, waiting batches, what is on the wire, their order
+//! accumulator   a partition: open batch, waiting batches, what is on the wire
+//! backlog       what of a partition may leave when: the order of its batches
 //! batch         one batch from its first record to its end
 //! sequence      idempotence of a partition as a state machine (KIP-98, KIP-360)
 //! queue         hands partitions with work to a writer, and wakes it
@@ -29,9 +30,9 @@
 //!
 //! Promises, each kept in the file named: every record that was taken has exactly one outcome
 //! (`core`); records of a partition are stored in the order in which they were taken, also over
-//! retries, with idempotence on (`accumulator`, `sequence`); memory never exceeds
+//! retries, with idempotence on (`backlog`, `sequence`); memory never exceeds
 //! `buffer.memory` plus a small pool (`memory`); a caller that waits for a ticket or flushes does
-//! not sit out the linger (`accumulator`).
+//! not sit out the linger (`backlog`).
 //!
 //! Without idempotence and with more than one request in flight a retry may store records out of
 //! order, as with Java's client. A batch that runs out of `delivery.timeout.ms` is failed; later
@@ -41,6 +42,7 @@
 
 mod accumulator;
 mod answer;
+mod backlog;
 mod batch;
 mod callbacks;
 mod core;

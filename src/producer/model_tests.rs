@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::accumulator::{Appended, IdentityState, Limits, Look, Partition, Taker};
+use super::accumulator::{Appended, Partition};
+use super::backlog::{IdentityState, Limits, Look, Taker};
 use super::batch::Batch;
 use super::memory::Memory;
 use super::queue::ReadyQueue;

@@ -10,7 +10,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::accumulator::{IdentityState, Look, Partition, Taker};
+use super::accumulator::Partition;
+use super::backlog::{IdentityState, Look, Taker};
 use super::core::Core;
 use super::writer::expiry_tick;
 use crate::clock;

@@ -16,7 +16,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::accumulator::{IdentityState, Look, Partition, Taker};
+use super::accumulator::Partition;
+use super::backlog::{IdentityState, Look, Taker};
 use super::batch::Batch;
 use super::core::{Core, REQUEST_OVERHEAD, thread_name};
 use super::flight::{Flight, Sent};
