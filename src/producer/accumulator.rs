@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::backlog::{Backlog, IdentityState, Limits, Look, Taker};
-use super::batch::{Batch, Callback, Pending};
+use super::batch::Batch;
+use super::callbacks::Callback;
 use super::memory::Memory;
 use super::queue::ReadyQueue;
 use super::record::Record;
@@ -127,20 +128,20 @@ impl Partition {
         let batch = state.open.as_mut().expect("room was made in an open batch");
         let before = batch.len();
         let index = batch.records;
+        // Before the record's bytes: counting a reference waits for all writes before it, and the
+        // batch is seldom in the cache.
+        let ticket = Ticket { outcome: Arc::clone(&batch.outcome), index, timestamp_ms };
+        if let Some(callback) = callback.take() {
+            // As many as the last batch had: it grows in one step.
+            let expected = state.callbacks_before;
+            batch.callbacks.push_expecting(index, timestamp_ms, callback, expected);
+            state.callbacks_before = batch.callbacks.len();
+        }
         let builder = batch.builder().expect("the open batch is not encoded");
         let appended = builder.append(timestamp_ms, record.key, record.value, &record.headers);
         appended.expect("a batch is bounded by max.request.size, which is far below 2 GiB");
         let after = builder.len();
         batch.records += 1;
-        if let Some(callback) = callback.take() {
-            if batch.callbacks.capacity() == 0 {
-                // As many as the last batch had: it grows in one step.
-                batch.callbacks.reserve(state.callbacks_before);
-            }
-            batch.callbacks.push(Pending { index, timestamp_ms, callback });
-            state.callbacks_before = batch.callbacks.len();
-        }
-        let ticket = Ticket { outcome: Arc::clone(&batch.outcome), index, timestamp_ms };
         if after >= batch_size && (before < batch_size || index == 0) {
             let queue = &state.queue;
             event
@@ -205,7 +206,13 @@ impl Partition {
         let number = Number { batch: state.opened_count, record: 0 };
         state.opened_count += 1;
         unfinished.add(&outcome);
-        state.open = Some(Batch::open(number, outcome, buffer, capacity, opened));
+        let mut batch = Batch::open(number, outcome, buffer, capacity, opened);
+        if self.limits.plain
+            && let Some(builder) = batch.builder()
+        {
+            builder.sum_as_it_grows();
+        }
+        state.open = Some(batch);
         state.list(self);
         Ok(Some(Event {
             queue: Arc::clone(&state.queue),

@@ -31,6 +31,8 @@ pub(super) struct Limits {
     pub(super) batch_max: usize,
     /// How long a batch waits for company.
     pub(super) linger: Duration,
+    /// Batches are not compressed.
+    pub(super) plain: bool,
     /// How long a batch may take from its first record to its settlement.
     pub(super) delivery_timeout: Duration,
 }

@@ -5,14 +5,14 @@
 //! of its outcome. It is encoded and compressed once; another attempt sends the same bytes, with
 //! another head if its sequence changed.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::accumulator::Partition;
+use super::callbacks::{Pending, PendingList};
 use super::record::Undelivered;
 use super::sequence::{Identity, Number, Stamp};
-use super::ticket::{BatchOutcome, Piece, Stored};
+use super::ticket::{BatchOutcome, Piece};
 use crate::config::ProducerConfig;
 use crate::error::{Error, Result};
 use crate::protocol::Bytes;
@@ -20,22 +20,6 @@ use crate::protocol::records::{
     self, BATCH_HEAD_BYTES, BatchBuilder, Compression, Compressor, Decompressor, Header,
     HeaderView, RecordBatches, Records,
 };
-
-/// What a caller wants to be called with when the fate of a record is known.
-pub(super) type Callback = Box<dyn FnOnce(Result<Stored>) + Send>;
-
-/// A callback with the place of its record in the batch and the record's time.
-pub(super) struct Pending {
-    pub(super) index: u32,
-    pub(super) timestamp_ms: i64,
-    pub(super) callback: Callback,
-}
-
-impl fmt::Debug for Pending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "callback of record {}", self.index)
-    }
-}
 
 /// How new batches are compressed.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +36,7 @@ pub(super) const HEAD_BYTES: usize = BATCH_HEAD_BYTES;
 pub(super) struct Batch {
     pub(super) number: Number,
     pub(super) outcome: Arc<BatchOutcome>,
-    pub(super) callbacks: Vec<Pending>,
+    pub(super) callbacks: PendingList,
     /// Bytes of `buffer.memory` that it holds.
     pub(super) reserved: usize,
     pub(super) records: u32,
@@ -65,6 +49,8 @@ pub(super) struct Batch {
     /// Why the last attempt failed.
     pub(super) last_error: Option<Error>,
     stamped: Option<Stamp>,
+    /// The checksum of what follows the head, if it was computed on the way.
+    sum: Option<u32>,
     body: Body,
 }
 
@@ -86,7 +72,7 @@ impl Batch {
         Self {
             number,
             outcome,
-            callbacks: Vec::new(),
+            callbacks: PendingList::default(),
             reserved,
             records: 0,
             opened,
@@ -94,6 +80,7 @@ impl Batch {
             maybe_stored: false,
             last_error: None,
             stamped: None,
+            sum: None,
             body: Body::Open(BatchBuilder::new(buffer)),
         }
     }
@@ -131,7 +118,9 @@ impl Batch {
             // A stamp that follows computes the checksum.
             Body::Open(builder) if wanted.is_some() => {
                 let Codec { compression, level } = codec;
-                Bytes::from(builder.finish_without_crc(compression, level, compressor)?)
+                let (bytes, sum) = builder.finish_without_crc(compression, level, compressor)?;
+                self.sum = sum;
+                Bytes::from(bytes)
             }
             Body::Open(builder) => {
                 Bytes::from(builder.finish(codec.compression, codec.level, compressor)?)
@@ -143,7 +132,7 @@ impl Batch {
         {
             let mut buffer = bytes.into_vec();
             let Identity { id, epoch, .. } = stamp.identity;
-            records::stamp(&mut buffer, id, epoch, stamp.first, false);
+            records::stamp_summed(&mut buffer, id, epoch, stamp.first, false, self.sum);
             self.stamped = wanted;
             bytes = Bytes::from(buffer);
         }
@@ -152,7 +141,7 @@ impl Batch {
     }
 
     /// Its callbacks, and its buffer if nobody else has a piece of it.
-    pub(super) fn into_parts(self) -> (Vec<Pending>, Option<Vec<u8>>) {
+    pub(super) fn into_parts(self) -> (PendingList, Option<Vec<u8>>) {
         let buffer = match self.body {
             Body::Open(builder) => Some(builder.into_buffer()),
             Body::Encoded(bytes) => bytes.into_buffer(),
@@ -253,15 +242,15 @@ impl Batch {
             piece.reserved = share;
             self.reserved -= share;
         }
-        for mut pending in std::mem::take(&mut self.callbacks) {
-            match map.get(pending.index as usize) {
+        for Pending { index, timestamp_ms, callback } in std::mem::take(&mut self.callbacks) {
+            match map.get(index as usize) {
                 Some(Piece::Moved(outcome, place)) => {
                     let piece =
                         pieces.iter_mut().find(|piece| Arc::ptr_eq(&piece.outcome, outcome));
-                    pending.index = *place;
-                    piece.expect("the map names these pieces").callbacks.push(pending);
+                    let piece = piece.expect("the map names these pieces");
+                    piece.callbacks.push(*place, timestamp_ms, callback);
                 }
-                _ => self.callbacks.push(pending),
+                _ => self.callbacks.push(index, timestamp_ms, callback),
             }
         }
     }

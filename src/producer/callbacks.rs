@@ -8,23 +8,137 @@
 //! A callback may send; it must not wait for the producer's whole work to be done (`flush`,
 //! `close`), which would be waiting for itself: those refuse on this thread.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use super::batch::Pending;
-use super::ticket::BatchOutcome;
+use super::ticket::{BatchOutcome, Stored};
+use crate::error::Result;
 use crate::threads;
 
 /// What a callback that waits to run holds of `buffer.memory`, at most.
 pub(super) const CALLBACK_BYTES: usize = 64;
 
+/// What a caller wants to be called with when the fate of a record is known.
+pub(super) type Callback = Box<dyn FnOnce(Result<Stored>) + Send>;
+
+/// A callback with the place of its record in the batch and the record's time.
+pub(super) struct Pending {
+    pub(super) index: u32,
+    pub(super) timestamp_ms: i64,
+    pub(super) callback: Callback,
+}
+
+/// The callbacks of a batch. Places and times of most records follow from those of the one before,
+/// so they are kept by runs: half the memory, which is written by one thread and read much later by
+/// another.
+#[derive(Default)]
+pub(super) struct PendingList {
+    callbacks: Vec<Callback>,
+    runs: Vec<Run>,
+}
+
+/// Records in a row with one time.
+struct Run {
+    first: u32,
+    count: u32,
+    timestamp_ms: i64,
+}
+
+impl PendingList {
+    /// How many there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.callbacks.len()
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.callbacks.is_empty()
+    }
+
+    /// Adds one. An empty list makes room for `expected` at once.
+    #[inline]
+    pub(super) fn push_expecting(
+        &mut self,
+        index: u32,
+        timestamp_ms: i64,
+        callback: Callback,
+        expected: usize,
+    ) {
+        if self.callbacks.capacity() == 0 {
+            self.callbacks.reserve(expected);
+        }
+        self.callbacks.push(callback);
+        match self.runs.last_mut() {
+            Some(run) if run.timestamp_ms == timestamp_ms && run.first + run.count == index => {
+                run.count += 1;
+            }
+            _ => self.runs.push(Run { first: index, count: 1, timestamp_ms }),
+        }
+    }
+
+    /// Adds one.
+    pub(super) fn push(&mut self, index: u32, timestamp_ms: i64, callback: Callback) {
+        self.push_expecting(index, timestamp_ms, callback, 0);
+    }
+}
+
+impl IntoIterator for PendingList {
+    type Item = Pending;
+    type IntoIter = std::iter::Map<
+        std::iter::Zip<std::vec::IntoIter<Callback>, Places>,
+        fn((Callback, (u32, i64))) -> Pending,
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let places = Places { runs: self.runs.into_iter(), run: None };
+        self.callbacks.into_iter().zip(places).map(|(callback, (index, timestamp_ms))| Pending {
+            index,
+            timestamp_ms,
+            callback,
+        })
+    }
+}
+
+/// The places and times of a list, one by one.
+pub(super) struct Places {
+    runs: std::vec::IntoIter<Run>,
+    run: Option<Run>,
+}
+
+impl Iterator for Places {
+    type Item = (u32, i64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u32, i64)> {
+        loop {
+            match &mut self.run {
+                Some(run) if run.count > 0 => {
+                    let place = (run.first, run.timestamp_ms);
+                    run.first += 1;
+                    run.count -= 1;
+                    return Some(place);
+                }
+                run => *run = Some(self.runs.next()?),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PendingList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} callbacks", self.len())
+    }
+}
+
 /// A settled batch whose callbacks are to run.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) outcome: Arc<BatchOutcome>,
-    pub(super) callbacks: Vec<Pending>,
+    pub(super) callbacks: PendingList,
     /// Bytes to be given back afterwards.
     pub(super) held: usize,
 }
@@ -81,7 +195,7 @@ impl Callbacks {
 }
 
 /// Runs each callback with its record's result.
-pub(super) fn run_all(callbacks: Vec<Pending>, outcome: &BatchOutcome) {
+pub(super) fn run_all(callbacks: PendingList, outcome: &BatchOutcome) {
     for Pending { index, timestamp_ms, callback } in callbacks {
         let result = outcome
             .of(index, timestamp_ms)
@@ -105,20 +219,16 @@ mod tests {
         let ran = Arc::new(AtomicUsize::new(0));
         let outcome = Arc::new(BatchOutcome::new(0, Weak::new()));
         outcome.resolve(BatchResult::Stored { base_offset: Some(5), append_time_ms: None });
-        let callbacks = (0..5)
-            .map(|index| {
-                let ran = Arc::clone(&ran);
-                Pending {
-                    index,
-                    timestamp_ms: 0,
-                    callback: Box::new(move |result| {
-                        assert_ne!(index, 2, "on purpose");
-                        let stored = result.expect("stored");
-                        ran.fetch_add(stored.offset.expect("known") as usize, Ordering::SeqCst);
-                    }),
-                }
-            })
-            .collect();
+        let mut callbacks = PendingList::default();
+        for index in 0..5 {
+            let ran = Arc::clone(&ran);
+            let callback = move |result: Result<Stored>| {
+                assert_ne!(index, 2, "on purpose");
+                let stored = result.expect("stored");
+                ran.fetch_add(stored.offset.expect("known") as usize, Ordering::SeqCst);
+            };
+            callbacks.push(index, 0, Box::new(callback));
+        }
         let (callbacks_queue, receiver) = Callbacks::new();
         let settled = Settled { outcome, callbacks, held: 7 };
         assert!(callbacks_queue.queue(settled).is_none());
@@ -127,5 +237,18 @@ mod tests {
         callbacks_queue.run(&receiver, |_, held| given_back += held);
         assert_eq!(ran.load(Ordering::SeqCst), 5 + 6 + 8 + 9);
         assert_eq!(given_back, 7);
+    }
+
+    #[test]
+    fn each_callback_keeps_its_place_and_time() {
+        let places = [(0, 7), (1, 7), (3, 7), (4, 8), (5, 8), (6, 7)];
+        let mut list = PendingList::default();
+        for (index, timestamp_ms) in places {
+            list.push(index, timestamp_ms, Box::new(|_| ()));
+        }
+        assert_eq!((list.len(), list.runs.len()), (6, 4));
+        let back: Vec<_> =
+            list.into_iter().map(|pending| (pending.index, pending.timestamp_ms)).collect();
+        assert_eq!(back, places);
     }
 }

@@ -12,8 +12,8 @@
 //! memory, keeps the buffer for the next batch and queues the callbacks. Every path (stored,
 //! refused, expired, given up at close) leads there exactly once per batch.
 //!
-//! Locks, in the order in which they may be held together: a partition's state, then a ready
-//! queue's bell. All others are leaves and are held for a few instructions.
+//! Locks, in the order in which they may be held together: the topics (to read), a partition's
+//! state, a ready queue's bell. All others are leaves and are held for a few instructions.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 
 use super::accumulator::{Event, Partition};
 use super::backlog::{IdentityState, Limits};
-use super::batch::{Batch, Codec, Pending};
-use super::callbacks::{CALLBACK_BYTES, Callbacks, Settled, run_all};
+use super::batch::{Batch, Codec};
+use super::callbacks::{CALLBACK_BYTES, Callbacks, PendingList, Settled, run_all};
 use super::flight::Flight;
 use super::id::Identities;
 use super::memory::Memory;
@@ -37,6 +37,7 @@ use super::writer;
 use crate::cluster::Cluster;
 use crate::config::{ClientConfig, ProducerConfig};
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::records::Compression;
 use crate::threads::{self, Thread};
 
 /// How many times `batch.size` a batch may grow while its writer is busy.
@@ -91,6 +92,7 @@ impl Core {
             batch_size: config.batch_size.min(request_room),
             batch_max: grown.min(request_room),
             linger: config.linger,
+            plain: config.compression == Compression::None,
             delivery_timeout: config.delivery_timeout,
         };
         Self {
@@ -183,7 +185,7 @@ impl Core {
     fn resolve(
         &self,
         outcome: Arc<BatchOutcome>,
-        callbacks: Vec<Pending>,
+        callbacks: PendingList,
         result: BatchResult,
         held: usize,
     ) {
@@ -201,7 +203,7 @@ impl Core {
         }
     }
 
-    fn recycle(&self, batch: Batch) -> Vec<Pending> {
+    fn recycle(&self, batch: Batch) -> PendingList {
         let (callbacks, buffer) = batch.into_parts();
         if let Some(buffer) = buffer {
             self.memory.recycle(buffer);

@@ -123,6 +123,7 @@ impl Model {
             batch_size: 400,
             batch_max: 800,
             linger: Duration::from_millis(20),
+            plain: true,
             delivery_timeout: TIMEOUT,
         };
         let queue = Arc::new(ReadyQueue::new(1));

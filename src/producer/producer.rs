@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::accumulator::Appended;
-use super::batch::{Callback, HEAD_BYTES};
-use super::callbacks::Callbacks;
+use super::batch::HEAD_BYTES;
+use super::callbacks::{Callback, Callbacks};
 use super::core::Core;
 use super::partitioner::partition_of_key;
 use super::record::{Record, Rejected, Undelivered};

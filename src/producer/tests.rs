@@ -464,7 +464,8 @@ fn a_full_buffer_refuses_in_time_and_is_empty_afterwards() {
         assert!(taken < 1000, "the buffer is bounded");
     };
     assert_eq!(error.kind(), ErrorKind::BufferFull);
-    assert!(error.is_retriable() && taken > 50, "{taken}");
+    // Buffers double as batches grow: at worst half of the memory holds no record yet.
+    assert!(error.is_retriable() && taken > 40, "{taken}");
     let rejected = producer.try_send(Record::to("t").key("k").value(&value)).expect_err("full");
     assert_eq!(rejected.error.kind(), ErrorKind::BufferFull);
     assert_eq!(rejected.record.topic(), "t");

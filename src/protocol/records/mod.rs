@@ -9,7 +9,7 @@
 //! and 0, told apart entry by entry by the byte that all of them have at the same place: a log that
 //! lived through an upgrade mixes them, whatever version the request had.
 //!
-//! Whose work is where: `builder` writes; `batches` finds the entries in an answer and checks their
+//! Whose work is where: `builder` writes, and `checksum` joins the sums of its parts; `batches` finds the entries in an answer and checks their
 //! checksums; `batch` is one entry with its head; `record` reads records of magic 2, `legacy` those
 //! of 0 and 1; `compression` has one file per codec; `error` says what is damaged and where.
 //!
@@ -26,6 +26,7 @@ pub(crate) mod assign;
 mod batch;
 mod batches;
 mod builder;
+mod checksum;
 mod compression;
 mod error;
 mod legacy;
@@ -33,6 +34,7 @@ mod record;
 
 pub use batch::{ControlKind, RecordBatch, TimestampType};
 pub use batches::{Incomplete, RecordBatches};
+pub(crate) use builder::stamp_summed;
 pub use builder::{BatchBuilder, Header, stamp};
 pub use compression::{Compression, Compressor, DECOMPRESSED_BYTES_MAX_DEFAULT, Decompressor};
 pub use error::{RecordsError, RecordsErrorKind};
