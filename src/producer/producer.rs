@@ -232,7 +232,9 @@ impl Producer {
         let mut callback = callback;
         let mut grant = 0;
         let result = self.place(record, size_max, &mut callback, &mut grant, &mut patience);
-        self.core.memory.release(grant);
+        if grant > 0 {
+            self.core.memory.release(grant);
+        }
         result
     }
 
@@ -251,14 +253,16 @@ impl Producer {
             if core.is_closed() {
                 return Err(Core::closed_error());
             }
-            let topic = match core.topics.get(record.topic) {
-                Some(topic) => topic,
-                None => self.look_up(record.topic, patience)?,
+            let Some(topic) = core.topics.read(record.topic) else {
+                self.look_up(record.topic, patience)?;
+                continue;
             };
             let Some((index, is_sticky)) =
                 pick(record, &topic, core.config.partitioner_ignore_keys)
             else {
-                self.find_partition(record, &topic, patience)?;
+                let known = topic.partitions.len();
+                drop(topic);
+                self.find_partition(record, known, patience)?;
                 continue;
             };
             let partition =
@@ -274,11 +278,15 @@ impl Producer {
                 grant,
                 clock::now,
             );
+            if let Appended::Done { move_on: true, .. } = &appended
+                && is_sticky
+            {
+                topic.sticky.move_on(index, &topic.available, topic.partitions.len());
+            }
+            // From here on there may be waits and newer metadata.
+            drop(topic);
             match appended {
-                Appended::Done { ticket, event, move_on } => {
-                    if move_on && is_sticky {
-                        topic.sticky.move_on(index, &topic.available, topic.partitions.len());
-                    }
+                Appended::Done { ticket, event, .. } => {
                     if let Some(event) = event {
                         if event.due.is_some() {
                             core.refresh_topic(record.topic);
@@ -327,12 +335,12 @@ impl Producer {
     fn find_partition(
         &self,
         record: &Record<'_>,
-        topic: &Topic,
+        known: usize,
         patience: &mut Patience,
     ) -> Result<()> {
         let wanted = record.partition.unwrap_or(0);
         let missing = || {
-            let message = format!("the topic has {} partitions", topic.partitions.len());
+            let message = format!("the topic has {known} partitions");
             Error::new(ErrorKind::UnknownTopic, message).with_partition(record.topic, wanted)
         };
         if wanted < 0 {
