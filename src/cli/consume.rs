@@ -25,7 +25,7 @@ use super::report::{self, Failures};
 use super::signals::Ending;
 use super::{End, topics, workers};
 use crate::client::Client;
-use crate::clock;
+use crate::clock::{self, Deadline};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::{At, FetchedBatch, Missing, RangeReader};
 use crate::protocol::records::RecordView;
@@ -37,6 +37,8 @@ const THREADS_MAX: usize = 16;
 const TURN: Duration = Duration::from_millis(10);
 /// How long a partition is waited for when every partition has a thread.
 const ALONE: Duration = Duration::from_millis(500);
+/// How long the end waits for what is being written.
+const LAST_WRITE: Duration = Duration::from_secs(10);
 /// How long a partition that failed is left alone.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -77,12 +79,20 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         .map(|number| {
             let (shared, queue, next) = (Arc::clone(&shared), queue.clone(), next.clone());
             threads::spawn(&format!("ottla-read-{number}"), move || {
-                shared.read(&queue, &next, wait);
+                if let Err(panic) = threads::guard(|| shared.read(&queue, &next, wait)) {
+                    shared.failures.lock().add(&format!("reading panicked: {panic}"));
+                }
+                shared.ending.finish();
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    for reader in readers {
-        reader.join();
+    while !ending.wait(ALONE) {}
+    // One may stand in a write, which cannot be interrupted, as long as nobody reads.
+    let patience = Deadline::within(LAST_WRITE);
+    let stuck = readers.into_iter().filter_map(|reader| (!reader.join_by(patience)).then_some(()));
+    let is_stuck = stuck.count() > 0;
+    if is_stuck {
+        report::line("ottla: standard output is not read; the last records may be cut off");
     }
     if let Some(failure) = shared.output.failure() {
         report::line(&format!("ottla: {failure}"));
@@ -97,7 +107,7 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         report::seconds(clock::now() - started),
         if ending.is_interrupted() { ", interrupted" } else { "" },
     ));
-    let end = if failed == 0 && !cut_short { End::Complete } else { End::Incomplete };
+    let end = if failed == 0 && !cut_short && !is_stuck { End::Complete } else { End::Incomplete };
     Ok(shared.output.verdict(end))
 }
 

@@ -38,14 +38,15 @@ impl Output {
             let error = Error::new(ErrorKind::Io, "standard output cannot be written");
             source.into_iter().fold(error, Error::with_source)
         };
-        let mut lost = self.lost.lock();
-        if lost.is_some() {
+        // Not locked over the write, which may never end: the others ask for it meanwhile.
+        if self.is_lost() {
             return Err(refused(None));
         }
         stdout.write_all(piece).and_then(|()| stdout.flush()).map_err(|error| {
             let is_closed = error.kind() == io::ErrorKind::BrokenPipe;
             let error = refused(Some(error));
-            *lost = Some(if is_closed { Lost::Closed } else { Lost::Failed(error.clone()) });
+            *self.lost.lock() =
+                Some(if is_closed { Lost::Closed } else { Lost::Failed(error.clone()) });
             error
         })
     }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Running, run, servers, succeeded, text, unique, wait_until};
+use common::{Running, poll_until, run, servers, succeeded, text, unique, wait_until};
 
 /// How long anything here may take; mostly for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -168,18 +168,21 @@ fn signal(process: &Running, name: &str) {
 fn ended(mut process: Running) -> Said {
     let mut records = Vec::new();
     let mut words = String::new();
+    let mut in_time = false;
     let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
     std::thread::scope(|scope| {
         let records = &mut records;
         let words = &mut words;
         scope.spawn(move || stdout.map(|mut pipe| std::io::Read::read_to_end(&mut pipe, records)));
         scope.spawn(move || stderr.map(|mut pipe| std::io::Read::read_to_string(&mut pipe, words)));
-        let mut status = None;
-        wait_until("the process ends", LIMIT, || {
-            status = process.try_wait().expect("our own child");
-            status.is_some()
-        });
+        let has_ended = poll_until(LIMIT, || process.try_wait().expect("our own child").is_some());
+        if !has_ended {
+            // Its end closes the pipes, which ends the readers.
+            drop(process.kill());
+        }
+        in_time = has_ended;
     });
+    assert!(in_time, "the process did not end in {LIMIT:?}; it said: {words}");
     let code = process.wait().expect("our own child").code();
     Said { code, records, words }
 }

@@ -60,6 +60,28 @@ fn a_signal_before_the_end_that_was_asked_for_is_not_a_success() {
     assert!(said.counts().starts_with(&format!("read {lines} records")), "{}", said.words);
 }
 
+/// A write into a pipe that nobody reads cannot be finished: the end is bounded all the same, and told.
+#[test]
+fn an_output_that_is_not_read_does_not_keep_the_process() {
+    let _calm = servers().calm();
+    let topic = numbered(20_000, 100);
+    let mut directly = ottla(&["consume", "-b", servers().bootstrap(), "-t", &topic]);
+    let group = unique("cli-group");
+    let processes = [&mut directly, &mut worker(&topic, &group, &[])].map(|command| {
+        let mut process = Running::start(piped(command));
+        let mut output = process.stdout.take().expect("piped");
+        output.read_exact(&mut [0; 101]).expect("a line");
+        signal(&process, "TERM");
+        (process, output)
+    });
+    for ((process, _unread), told) in
+        processes.into_iter().zip(["standard output is not read", "did not end in time"])
+    {
+        let said = ended(process).ended_with(1).told(&[told]);
+        assert!(said.counts().ends_with(", interrupted"), "{}", said.words);
+    }
+}
+
 /// What was read is delivered, what was not is not claimed to be.
 #[test]
 fn sending_ends_with_what_was_read() {

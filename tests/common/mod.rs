@@ -302,7 +302,8 @@ pub(crate) fn wait_until(what: &str, limit: Duration, condition: impl FnMut() ->
     assert!(poll_until(limit, condition), "waited {limit:?} for: {what}");
 }
 
-fn poll_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+/// Waits until `condition` holds, and tells whether it did within `limit`.
+pub(crate) fn poll_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = now() + limit;
     loop {
         if condition() {
