@@ -42,6 +42,7 @@ mod call;
 mod cluster;
 mod connection;
 mod dispatch;
+mod logs;
 mod observe;
 mod release;
 mod server;

@@ -10,7 +10,7 @@
 //! which session the answer belongs to.
 
 use super::super::call::{Api, Call, Outcome};
-use super::super::state::{Range, Rules, Session, SessionKey, State, Wanted};
+use super::super::state::{Range, Rules, Session, SessionKey, State, Wanted, to_messages};
 use crate::protocol::messages::{
     AbortedTransaction, EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
     FetchableTopicResponse, PartitionData,
@@ -366,6 +366,13 @@ fn row(plan: &Plan, committed: bool, call: &Call<'_>) -> PartitionData {
     let log = &partition.log;
     let (records, upper) =
         if plan.size == 0 { (Bytes::new(), range.from) } else { log.read(range) };
+    let records = match call.version {
+        0..=3 => match to_messages(records, range.from, call.version) {
+            Ok(records) => records,
+            Err(code) => return failed(index, code),
+        },
+        _ => records,
+    };
     let aborted = log.producers.aborted(range.from, upper).map(|aborted| AbortedTransaction {
         producer_id: aborted.producer_id,
         first_offset: aborted.first_offset,

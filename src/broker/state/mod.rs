@@ -20,7 +20,11 @@ mod topics;
 
 use std::collections::BTreeMap;
 
-pub(super) use log::{Appended, Checked, Log, Range, Refusal, Rules, Sent, accept, check_form};
+#[cfg(test)]
+pub(super) use log::Marker;
+pub(super) use log::{
+    Appended, Checked, Log, Range, Refusal, Rules, Sent, accept, check_form, to_messages,
+};
 pub(super) use nodes::Node;
 pub(super) use records::Wanted;
 pub(super) use sessions::{Session, SessionKey, Sessions};

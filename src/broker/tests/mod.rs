@@ -1,5 +1,8 @@
 //! The cluster by its own client.
 
+mod asking;
+mod fetch;
+mod produce;
 mod records;
 
 use super::*;

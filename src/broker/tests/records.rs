@@ -6,12 +6,55 @@ use std::time::Duration;
 use crate::Client;
 use crate::broker::Cluster;
 use crate::producer::Record;
+use crate::protocol::ApiKey;
 use crate::protocol::records::Compression;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn client(kafka: &Cluster) -> Client {
     Client::builder(kafka.bootstrap()).build().expect("a client")
+}
+
+#[test]
+fn a_reader_waits_for_what_is_produced_later() {
+    let kafka = Cluster::builder().topic("t", 1).start().expect("a cluster");
+    let client = client(&kafka);
+    let producer = client.producer().build().expect("a producer");
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut records = client.read("t", 0, 0..1).expect("a range");
+            records.next().expect("one record").expect("read").value().map(<[u8]>::to_vec)
+        });
+        // Once the reader's request is there and waits.
+        let deadline = crate::clock::Deadline::within(TIMEOUT);
+        while !kafka.observed().iter().any(|seen| seen.api() == ApiKey::FETCH) {
+            assert!(!deadline.left().is_zero(), "the reader asks");
+            std::thread::yield_now();
+        }
+        producer.send(Record::to("t").value("late")).expect("sent").wait().expect("stored");
+        assert_eq!(reader.join().expect("no panic"), Some(b"late".to_vec()));
+    });
+}
+
+#[test]
+fn compaction_leaves_gaps_that_a_reader_passes_over() {
+    let kafka = Cluster::builder().topic("t", 1).start().expect("a cluster");
+    let client = client(&kafka);
+    let producer = client.producer().build().expect("a producer");
+    for index in 0..30 {
+        let (key, value) = (format!("key-{}", index % 3), format!("value-{index}"));
+        let ticket = producer.send(Record::to("t").key(&key).value(&value)).expect("sent");
+        ticket.wait().expect("stored");
+    }
+    let before = kafka.log_bytes("t", 0).expect("a log");
+    kafka.compact("t").expect("a topic");
+    assert!(kafka.log_bytes("t", 0).expect("a log") < before / 5);
+    assert_eq!((kafka.log_start("t", 0), kafka.log_end("t", 0)), (Some(0), Some(30)));
+    let reader = client.read("t", 0, 0..30).expect("a range");
+    let offsets: Vec<i64> = reader.map(|record| record.expect("read").offset()).collect();
+    assert_eq!(offsets, [27, 28, 29]);
+    assert_eq!(kafka.delete_records("t", 0, 29).expect("a log"), 29);
+    assert_eq!(kafka.log_start("t", 0), Some(29));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! timestamps that may be out of bounds. Otherwise checksum and head decide, so nothing is
 //! decompressed.
 
+use super::convert::to_batch;
 use super::{Rules, code_of};
 use crate::broker::release::Release;
 use crate::protocol::records::{
@@ -59,6 +60,10 @@ pub(in crate::broker) struct Sent<'a> {
 /// # Errors
 /// When it does not.
 pub(in crate::broker) fn accept(sent: Sent<'_>, rules: &Rules) -> Result<RecordBatch, Refusal> {
+    if is_legacy(sent) {
+        let converted = to_batch(sent.records, rules)?;
+        return accept(Sent { records: &converted, version: ONE_BATCH_FROM, ..sent }, rules);
+    }
     let corrupt = Refusal::bare(ErrorCode::CORRUPT_MESSAGE);
     let base_offset = sent.records.first_chunk::<8>().ok_or_else(|| corrupt.clone())?;
     if *base_offset != [0; 8] {
@@ -88,6 +93,9 @@ pub(in crate::broker) fn accept(sent: Sent<'_>, rules: &Rules) -> Result<RecordB
 /// # Errors
 /// When it has another one.
 pub(in crate::broker) fn check_form(sent: Sent<'_>) -> Result<(), Refusal> {
+    if is_legacy(sent) {
+        return Ok(());
+    }
     let mut batches = RecordBatches::new(sent.records.clone()).without_crc_check();
     let invalid = Err(Refusal::bare(ErrorCode::INVALID_RECORD));
     let codec = match batches.next() {
@@ -105,6 +113,11 @@ pub(in crate::broker) fn check_form(sent: Sent<'_>) -> Result<(), Refusal> {
         return invalid;
     }
     Ok(())
+}
+
+/// Whether it is a set of messages of the formats before 0.11.
+fn is_legacy(sent: Sent<'_>) -> bool {
+    sent.version < ONE_BATCH_FROM && matches!(sent.records.get(16), Some(0 | 1))
 }
 
 /// `LogValidator.validateBatch`.

@@ -14,14 +14,19 @@
 //! `end`; `bytes` is the sum of their sizes.
 
 mod accept;
+mod compact;
+mod convert;
 mod epochs;
 mod meter;
 mod producers;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
 pub(in crate::broker) use accept::{Refusal, Sent, accept, check_form};
+pub(in crate::broker) use convert::to_messages;
 pub(in crate::broker) use epochs::Epochs;
 pub(in crate::broker) use meter::Meter;
 use meter::Share;
@@ -29,7 +34,7 @@ pub(in crate::broker) use producers::{Checked, Marker, Producers};
 pub(in crate::broker) use rules::Rules;
 
 use crate::broker::release::Release;
-use crate::protocol::records::{BatchBuilder, Compression, Compressor, Decompressor};
+use crate::protocol::records::{BatchBuilder, Compression, Compressor, ControlKind, Decompressor};
 use crate::protocol::records::{RecordBatch, RecordBatches, RecordsErrorKind, assign, stamp};
 use crate::protocol::{Bytes, ErrorCode};
 
@@ -287,6 +292,31 @@ impl Log {
         true
     }
 
+    /// Cuts the end off, down to `offset` or to the start of the batch that it lies in: what an unclean
+    /// election does. Producers are remembered by what is left.
+    pub(in crate::broker) fn truncate(&mut self, offset: i64, now_ms: i64) {
+        let kept = self.at(offset);
+        let Some(first) = self.batches.get(kept) else { return };
+        self.end = first.base_offset().max(self.start);
+        let cut: usize = self.batches.drain(kept..).map(|batch| batch.size()).sum();
+        self.bytes -= cut;
+        self.count();
+        self.epochs.trim_end(self.end);
+        self.producers = Producers::default();
+        for batch in &self.batches {
+            match marker_of(batch, now_ms) {
+                Some(marker) => self.producers.note_marker(marker, batch.base_offset()),
+                None => self.producers.note(batch, now_ms),
+            }
+        }
+    }
+
+    /// Forgets the producers, but for open transactions and what was aborted: what losing their
+    /// snapshot does.
+    pub(in crate::broker) fn forget_producers(&mut self) {
+        self.producers.forget();
+    }
+
     /// Applies the retention of `rules`; `false` when nothing went. The last batch may go too.
     pub(in crate::broker) fn retain(
         &mut self,
@@ -329,6 +359,18 @@ impl Log {
             self.retain(rules, now_ms, release);
         }
     }
+}
+
+/// The marker that a batch is.
+fn marker_of(batch: &RecordBatch, now_ms: i64) -> Option<Marker> {
+    let mut decompressor = Decompressor::new();
+    let kind = batch.control_kind(&mut decompressor).ok()??;
+    let (producer_id, epoch) = (batch.producer_id()?, batch.producer_epoch()?);
+    let records = batch.records(&mut decompressor).ok()?;
+    let value = records.iter().next()?.ok()?.value?;
+    let coordinator_epoch = i32::from_be_bytes(*value.get(2..)?.first_chunk()?);
+    let commit = kind == ControlKind::Commit;
+    Some(Marker { producer_id, epoch, commit, coordinator_epoch, now_ms })
 }
 
 /// Kafka's code for a batch that cannot be read.

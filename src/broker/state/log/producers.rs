@@ -224,10 +224,13 @@ impl Producers {
         self.known.get(&id)
     }
 
-    /// Whether it is among those whose last batch compaction must leave, if empty.
+    /// Whether compaction must leave the batch, empty if need be, so that a broker which reads the log
+    /// knows the producer (`Cleaner.isBatchLastRecordOfProducer`).
     pub(super) fn is_last_of_its_producer(&self, batch: &RecordBatch) -> bool {
-        batch.producer_id().and_then(|id| self.known.get(&id)).is_some_and(|producer| {
-            producer.batches.back().is_some_and(|kept| kept.last_offset == batch.last_offset())
+        let producer = batch.producer_id().and_then(|id| self.known.get(&id));
+        producer.is_some_and(|producer| match producer.batches.back() {
+            Some(kept) => kept.last_offset == batch.last_offset(),
+            None => batch.is_control() && batch.producer_epoch() == Some(producer.epoch),
         })
     }
 
@@ -248,6 +251,12 @@ impl Producers {
         self.known.retain(|_, producer| {
             producer.open_since.is_some() || now_ms - producer.seen_ms < EXPIRATION_MS
         });
+    }
+
+    /// Forgets those without an open transaction.
+    pub(super) fn forget(&mut self) {
+        self.known.retain(|_, producer| producer.open_since.is_some());
+        self.known.values_mut().for_each(|producer| producer.batches.clear());
     }
 
     fn bound(&mut self) {
