@@ -22,6 +22,8 @@ const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
+/// The first version whose answer has a place for the leader epoch.
+const LEADER_EPOCH_FROM: i16 = 4;
 /// The replica that stands for somebody who looks at things.
 const DEBUGGING: i32 = -2;
 
@@ -131,10 +133,11 @@ fn list(
                 .map_or(none, |found| (found.timestamp, found.offset, found.leader_epoch))
         }
     };
+    let tells_epoch = call.version >= LEADER_EPOCH_FROM;
     ListOffsetsPartitionResponse {
         timestamp,
         offset,
-        leader_epoch,
+        leader_epoch: if tells_epoch { leader_epoch } else { -1 },
         ..failed(index, ErrorCode::NONE)
     }
 }

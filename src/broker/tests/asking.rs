@@ -7,12 +7,12 @@ use crate::broker::Release;
 use crate::broker::call::{Api, Call, Outcome, Peer};
 use crate::broker::state::{Settings, State};
 use crate::clock;
-use crate::protocol::Bytes;
 use crate::protocol::messages::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, PartitionProduceData,
     PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
 use crate::protocol::records::{BatchBuilder, Compression, Compressor, stamp};
+use crate::protocol::{Bytes, Message, Writer};
 
 /// The wall clock of these tests.
 pub(super) const NOW_MS: i64 = 1_700_000_000_000;
@@ -74,7 +74,11 @@ impl Asking {
     /// The answer to a request that need not wait.
     pub(super) fn ask<R: Api>(&mut self, mut request: R, version: i16) -> R::Response {
         match self.run(&mut request, version, None) {
-            Outcome::Answer(response) => response,
+            Outcome::Answer(response) => {
+                let written = response.encode(&mut Writer::new(), version);
+                written.expect("the version has a place for all that is said");
+                response
+            }
             _ => panic!("there is an answer"),
         }
     }

@@ -277,5 +277,6 @@ fn offsets_are_found_by_place_and_by_time() {
     assert_eq!(find(-5, false, 11), (0, -1, -1, -1));
     assert_eq!(find(-3, false, 6), (ErrorCode::UNSUPPORTED_VERSION.0, -1, -1, -1));
     assert_eq!(find(NOW_MS + 1, false, 11), (0, 1, NOW_MS + 1, 0));
+    assert_eq!(find(-1, false, 2), (0, 4, -1, -1));
     assert_eq!(find(NOW_MS + 3, false, 11), (0, -1, -1, -1));
 }

@@ -122,3 +122,72 @@ proptest! {
         prop_assert_eq!(meter.bytes(), 0);
     }
 }
+
+fn of_producer(
+    id: i64,
+    sequence: i32,
+    transactional: bool,
+    records: &[(u8, Option<u8>)],
+) -> RecordBatch {
+    let mut bytes = batch(records, 0, Compression::None).bytes().to_vec();
+    stamp(&mut bytes, id, 0, sequence, transactional);
+    RecordBatches::new(Bytes::from(bytes)).next().expect("one").expect("well-formed")
+}
+
+/// Base offset, last offset, count of records, whether a marker: of each batch.
+fn shape(log: &Log) -> Vec<(i64, i64, u32, bool)> {
+    log.batches()
+        .map(|batch| {
+            let count = batch.record_count().expect("magic 2");
+            (batch.base_offset(), batch.last_offset(), count, batch.is_control())
+        })
+        .collect()
+}
+
+#[test]
+fn compaction_keeps_the_last_batch_of_a_producer_and_drops_what_was_aborted() {
+    let rules = Rules::of(&std::collections::BTreeMap::new(), Release::V4_4);
+    let mut log = Log::new(&Meter::default());
+    let marker = |producer_id, commit| Marker {
+        producer_id,
+        epoch: 0,
+        commit,
+        coordinator_epoch: 0,
+        now_ms: NOW_MS,
+    };
+    let append = |log: &mut Log, batch| log.append(&batch, 0, None, NOW_MS);
+    append(&mut log, of_producer(1, 0, false, &[(1, Some(1)), (2, Some(1))]));
+    append(&mut log, of_producer(1, 2, false, &[(1, Some(2))]));
+    append(&mut log, of_producer(2, 0, true, &[(3, Some(3))]));
+    log.append_marker(marker(2, false), 0).expect("the present epoch");
+    append(&mut log, of_producer(3, 0, false, &[(1, Some(4)), (4, None)]));
+    log.compact(&rules, NOW_MS);
+    let kept =
+        [(0, 1, 1, false), (2, 2, 0, false), (3, 3, 0, false), (4, 4, 1, true), (5, 6, 2, false)];
+    assert_eq!(shape(&log), kept);
+    let horizon = NOW_MS + rules.tombstones_ms;
+    log.compact(&rules, horizon - 1);
+    assert_eq!(shape(&log), kept, "the tombstone may not go yet");
+    log.compact(&rules, horizon);
+    let without =
+        [(0, 1, 1, false), (2, 2, 0, false), (3, 3, 0, false), (4, 4, 1, true), (5, 6, 1, false)];
+    assert_eq!(shape(&log), without);
+    let empty = log.batches().nth(1).expect("kept for its producer");
+    assert_eq!((empty.producer_id(), empty.base_sequence()), (Some(1), Some(2)));
+}
+
+#[test]
+fn a_log_that_was_truncated_knows_its_producers_by_what_is_left() {
+    let mut log = Log::new(&Meter::default());
+    for sequence in 0..3 {
+        let batch = of_producer(1, sequence, true, &[(1, Some(1))]);
+        assert_eq!(log.producers.check(&batch, Release::V4_4, true), Ok(Checked::Next));
+        log.append(&batch, 0, None, NOW_MS);
+    }
+    log.truncate(1, NOW_MS);
+    assert_eq!((log.end(), log.last_stable()), (1, 0));
+    let again = of_producer(1, 1, true, &[(1, Some(1))]);
+    assert_eq!(log.producers.check(&again, Release::V4_4, true), Ok(Checked::Next));
+    log.forget_producers();
+    assert_eq!(log.last_stable(), 0, "the open transaction is not lost");
+}
