@@ -252,6 +252,19 @@ impl Cluster {
         Err(Error::new(ErrorKind::Config, what))
     }
 
+    /// Makes `broker` the coordinator of a group or a transactional id: the one before answers
+    /// `NOT_COORDINATOR` from now on, to who waits with it too. Nothing is lost.
+    ///
+    /// # Errors
+    /// `Config` when that broker does not run.
+    pub fn move_coordinator(&self, name: &str, broker: i32) -> Result<()> {
+        if self.shared.change(|state| state.move_coordinator(name, broker)) {
+            return Ok(());
+        }
+        let what = format!("broker {broker} cannot coordinate {name}: it does not run");
+        Err(Error::new(ErrorKind::Config, what))
+    }
+
     /// The requests that arrived, in order: the last 10,000, or fewer when they are large. To see what
     /// comes after a moment, note [`Cluster::observed_count`] and use [`Cluster::observed_since`].
     pub fn observed(&self) -> Vec<Observed> {

@@ -9,8 +9,9 @@ use super::connection::Connection;
 use crate::clock;
 use crate::protocol::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeProducersRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest,
-    MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    DescribeProducersRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
@@ -48,6 +49,9 @@ apis! {
     FETCH FetchRequest,
     LIST_OFFSETS ListOffsetsRequest,
     METADATA MetadataRequest,
+    OFFSET_COMMIT OffsetCommitRequest,
+    OFFSET_FETCH OffsetFetchRequest,
+    FIND_COORDINATOR FindCoordinatorRequest,
     API_VERSIONS ApiVersionsRequest,
     CREATE_TOPICS CreateTopicsRequest,
     DELETE_TOPICS DeleteTopicsRequest,

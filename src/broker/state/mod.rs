@@ -7,11 +7,15 @@
 //! log      the log of a partition: batches, epochs, producers
 //! records  partitions as requests name them
 //! sessions fetch sessions
+//! coordinators  which broker coordinates which group
+//! groups   groups, members, committed offsets
 //! ```
 //!
 //! Invariant: every change of what a waiting request may wait for raises [`State::changes`], which is
 //! what wakes it; so it goes through [`State::changed`].
 
+mod coordinators;
+mod groups;
 mod log;
 mod nodes;
 mod records;
@@ -20,6 +24,7 @@ mod topics;
 
 use std::collections::BTreeMap;
 
+pub(super) use groups::{Committed, GroupState, Identity, Offsets};
 #[cfg(test)]
 pub(super) use log::Marker;
 pub(super) use log::{
@@ -45,6 +50,9 @@ pub(super) struct State {
     meter: log::Meter,
     next_producer_id: i64,
     pub(super) fetch_sessions: BTreeMap<i32, Sessions>,
+    groups: groups::Groups,
+    /// Groups and transactional ids that were moved, and where.
+    moved: BTreeMap<String, i32>,
     changes: u64,
     random: fastrand::Rng,
 }
@@ -77,6 +85,8 @@ impl State {
             meter: log::Meter::default(),
             next_producer_id: 0,
             fetch_sessions: BTreeMap::new(),
+            groups: groups::Groups::default(),
+            moved: BTreeMap::new(),
             changes: 0,
             random,
         }
@@ -93,9 +103,8 @@ impl State {
     }
 
     /// A connection has ended: what belonged to it goes.
-    #[expect(clippy::unused_self, reason = "what a connection owns comes with its first owner")]
     pub(super) fn connection_ended(&mut self, connection: u64) {
-        let _ = connection;
+        self.forget_group_answer(connection);
     }
 
     /// A random number for the id of a fetch session.

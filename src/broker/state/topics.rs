@@ -125,6 +125,7 @@ impl State {
     pub(in crate::broker) fn delete_topic(&mut self, name: &str) -> Option<Topic> {
         let topic = self.topics.remove(name)?;
         self.names.remove(&topic.id);
+        self.forget_offsets_of(name);
         self.changed();
         Some(topic)
     }
