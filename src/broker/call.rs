@@ -18,6 +18,11 @@ pub(super) trait Api: Request {
     /// The answer that gives `error` for everything that the request names.
     fn refuse(&self, error: ErrorCode, call: &mut Call<'_>) -> Self::Response;
 
+    /// Whether the request has an answer at all; Produce with acks 0 has none.
+    fn has_answer(&self) -> bool {
+        true
+    }
+
     /// The topics that the request names (ids resolved), for faults of one topic.
     fn topics(&self, state: &State) -> Vec<String> {
         let _ = state;

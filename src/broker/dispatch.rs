@@ -3,10 +3,14 @@
 //! `apis!` lists what is served; everything else ends the connection, as Kafka does with what it does
 //! not know. [`run`] is the loop around a handler that waits.
 
+use std::time::Duration;
+
 use super::api::api_versions;
 use super::call::{Api, Call, Outcome};
 use super::connection::Connection;
-use crate::clock;
+use super::faults::{Action, Asked, Strike};
+use super::state::State;
+use crate::clock::{self, Deadline};
 use crate::protocol::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
     DescribeProducersRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest,
@@ -78,7 +82,7 @@ pub(super) fn serve(connection: &mut Connection, header: &RequestHeader, body: &
     }
 }
 
-/// Runs the handler until it has an outcome.
+/// Runs the handler until it has an outcome, unless a fault strikes the request.
 fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes) -> Reply {
     let mut request = match R::decode_all(body, header.version) {
         Ok(request) => request,
@@ -87,6 +91,8 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
     let shared = std::sync::Arc::clone(&connection.shared);
     let arrived = clock::now();
     let mut first = true;
+    // `None` until the broker came to look at the request; it may be frozen when it arrives.
+    let mut strike: Option<Option<Strike>> = None;
     let mut state = shared.state.lock();
     loop {
         if state.incarnation(connection.broker) != connection.incarnation {
@@ -95,6 +101,26 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
         if state.is_frozen(connection.broker) {
             shared.changed.wait(&mut state);
             continue;
+        }
+        let strike = strike.get_or_insert_with(|| {
+            let strike = find_strike(&state, &request, connection.broker, header);
+            if strike.is_some() {
+                // Whoever counts the strikes waits for this.
+                shared.changed.notify_all();
+            }
+            strike
+        });
+        if let Some(strike) = strike
+            && !strike.is_over()
+            && let until = arrived + strike.delay
+            && clock::now() < until
+        {
+            shared.changed.wait_until(&mut state, until);
+            continue;
+        }
+        let action = strike.as_ref().map_or(Action::Serve, |strike| strike.action);
+        if action == Action::DropBefore {
+            return Reply::Close("a fault".to_owned());
         }
         let changes = state.changes();
         let mut call = Call {
@@ -107,15 +133,28 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             now_ms: clock::unix_ms(),
             first,
         };
-        let outcome = request.handle(&mut call);
+        let outcome = match action {
+            Action::Answer(_) if !request.has_answer() => Outcome::Close("a fault"),
+            Action::Answer(error) => Outcome::Answer(request.refuse(error, &mut call)),
+            _ => request.handle(&mut call),
+        };
         first = false;
         if state.changes() != changes {
             shared.changed.notify_all();
         }
         match outcome {
-            Outcome::Answer(response) => {
+            Outcome::Answer(mut response) => {
                 drop(state);
-                return answer(header, header.version, &response);
+                if let (Action::Throttle(time), Some(strike)) = (action, &strike) {
+                    R::throttle(&mut response, i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+                    if let Some(why) = wait_for_client(connection, header, strike, time) {
+                        return Reply::Close(why);
+                    }
+                }
+                return damaged(answer(header, header.version, &response), action);
+            }
+            Outcome::Silence if matches!(action, Action::Damage(_)) => {
+                return Reply::Close("a fault".to_owned());
             }
             Outcome::Silence => return Reply::Silence,
             Outcome::Close(why) => return Reply::Close(why.to_owned()),
@@ -124,6 +163,56 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             }
         }
     }
+}
+
+/// The fault that strikes `request`, if one does.
+fn find_strike<R: Api>(
+    state: &State,
+    request: &R,
+    broker: i32,
+    header: &RequestHeader,
+) -> Option<Strike> {
+    if state.faults.is_empty() {
+        return None;
+    }
+    let client_id = header.client_id.as_deref();
+    let topics = request.topics(state);
+    state.faults.strike(&Asked { api: header.api, broker, client_id, topics })
+}
+
+/// Waits out a throttle time for a client whose version of the request leaves that to the broker; gives
+/// the reason when the connection ends meanwhile.
+fn wait_for_client(
+    connection: &Connection,
+    header: &RequestHeader,
+    strike: &Strike,
+    time: Duration,
+) -> Option<String> {
+    let facts = header.api.facts();
+    if facts.is_none_or(|facts| header.version >= facts.client_throttles_from) {
+        return None;
+    }
+    let until = Deadline::within(time).instant();
+    let shared = &connection.shared;
+    let mut state = shared.state.lock();
+    loop {
+        if state.incarnation(connection.broker) != connection.incarnation {
+            return Some("the broker stops".to_owned());
+        }
+        if strike.is_over() || shared.changed.wait_until(&mut state, until).timed_out() {
+            return None;
+        }
+    }
+}
+
+/// The answer as a fault leaves it.
+fn damaged(reply: Reply, action: Action) -> Reply {
+    let (Reply::Send(writer), Action::Damage(damage)) = (&reply, action) else { return reply };
+    let mut bytes: Vec<u8> = writer.pieces().flatten().copied().collect();
+    let goes_on = damage.inflict(&mut bytes);
+    let mut writer = Writer::new();
+    writer.put(&bytes);
+    if goes_on { Reply::Send(writer) } else { Reply::SendAndClose(writer, "a fault".to_owned()) }
 }
 
 /// The answer as it travels.

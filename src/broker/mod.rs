@@ -15,7 +15,8 @@
 //! cluster      Cluster and its Builder: what a test holds in its hand
 //! server       one listener per broker; its connections
 //! connection   frames in, answers out, one request at a time as in Kafka
-//! dispatch     which API goes where; faults; what is observed
+//! dispatch     which API goes where; where faults strike; what is observed
+//! faults       what a real broker cannot be told to do
 //! call         what a handler gets (Call) and gives back (Outcome)
 //! api/         one file per API, each opening with its versions and behaviour
 //! state/       what the cluster knows: brokers, topics, logs; no sockets, no threads
@@ -42,6 +43,7 @@ mod call;
 mod cluster;
 mod connection;
 mod dispatch;
+mod faults;
 mod logs;
 mod observe;
 mod release;
@@ -52,5 +54,6 @@ mod tests;
 
 pub use cluster::{Builder, Cluster};
 pub use connection::WRITE_TIMEOUT;
+pub use faults::{Fault, FaultHandle};
 pub use observe::Observed;
 pub use release::Release;

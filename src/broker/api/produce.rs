@@ -56,6 +56,10 @@ impl Api for ProduceRequest {
         ProduceResponse { responses, ..Default::default() }
     }
 
+    fn has_answer(&self) -> bool {
+        self.acks != 0
+    }
+
     fn topics(&self, state: &State) -> Vec<String> {
         let named = self.topic_data.iter().filter_map(|topic| {
             let by_id = !topic.topic_id.is_zero();

@@ -35,6 +35,7 @@ pub(super) use records::Wanted;
 pub(super) use sessions::{Session, SessionKey, Sessions};
 pub(super) use topics::{Partition, Topic, TopicError};
 
+use super::faults::Faults;
 use super::release::Release;
 use crate::protocol::Uuid;
 
@@ -44,6 +45,7 @@ pub(super) struct State {
     pub(super) release: Release,
     pub(super) cluster_id: String,
     pub(super) settings: Settings,
+    pub(super) faults: Faults,
     nodes: BTreeMap<i32, Node>,
     topics: BTreeMap<String, Topic>,
     names: BTreeMap<Uuid, String>,
@@ -79,6 +81,7 @@ impl State {
             release,
             cluster_id,
             settings,
+            faults: Faults::default(),
             nodes: BTreeMap::new(),
             topics: BTreeMap::new(),
             names: BTreeMap::new(),

@@ -1,8 +1,10 @@
 //! The cluster by its own client.
 
 mod asking;
+mod faults;
 mod fetch;
 mod produce;
+mod raw;
 mod records;
 
 use super::*;
