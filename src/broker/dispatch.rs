@@ -189,7 +189,7 @@ fn wait_for_client(
     time: Duration,
 ) -> Option<String> {
     let facts = header.api.facts();
-    if facts.is_none_or(|facts| header.version >= facts.client_throttles_from) {
+    if facts.is_none_or(|facts| facts.client_throttles.contains(header.version)) {
         return None;
     }
     let until = Deadline::within(time).instant();

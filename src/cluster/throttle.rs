@@ -68,7 +68,7 @@ impl<K: Hash + Eq + Clone> Throttles<K> {
         throttle_time_ms: i32,
         now: Instant,
     ) {
-        let client_waits = api.facts().is_none_or(|facts| version >= facts.client_throttles_from);
+        let client_waits = api.facts().is_none_or(|facts| facts.client_throttles.contains(version));
         let Ok(wait_ms @ 1..) = u64::try_from(throttle_time_ms) else { return };
         if !client_waits {
             return;

@@ -9,13 +9,26 @@ use std::fmt;
 
 use super::declare::{Message, Request, TaggedFields, Version, Wire, read_tagged, write_tagged};
 use super::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
-    DescribeProducersRequest, DescribeProducersResponse, FetchRequest, FetchResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse, ApiVersionsRequest, ApiVersionsResponse,
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse, ConsumerProtocolAssignment, ConsumerProtocolSubscription,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteGroupsRequest, DeleteGroupsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse,
+    DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
+    DescribeProducersRequest, DescribeProducersResponse, DescribeTransactionsRequest,
+    DescribeTransactionsResponse, EndTxnRequest, EndTxnResponse, FetchRequest, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest,
+    ListOffsetsResponse, ListTransactionsRequest, ListTransactionsResponse, MetadataRequest,
+    MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest,
+    OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, SaslAuthenticateRequest,
+    SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse, SyncGroupRequest,
+    SyncGroupResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use super::wire::{DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer};
 
@@ -59,16 +72,16 @@ impl fmt::Display for VersionRange {
 pub(crate) struct ApiFacts {
     /// Versions that released brokers treat as stable: what a client may choose from.
     pub(crate) stable: VersionRange,
-    /// The first flexible version.
-    pub(crate) flexible_from: i16,
-    /// The first version whose throttle time the client itself waits out (KIP-219).
-    pub(crate) client_throttles_from: i16,
+    /// The flexible versions.
+    pub(crate) flexible: VersionRange,
+    /// The versions whose throttle time the client itself waits out (KIP-219).
+    pub(crate) client_throttles: VersionRange,
 }
 
 macro_rules! apis {
     ($($key:literal $constant:ident $name:ident: $request:ident => $response:ident,
         versions $min:literal - $max:literal, stable to $stable:literal,
-        flexible $flexible:literal +, client throttles $throttle:literal +;)+) => {
+        flexible $flexible:tt, client throttles $throttle:tt;)+) => {
         impl ApiKey {
             $(
                 #[doc = concat!("API ", stringify!($key), ", ", stringify!($name), ".")]
@@ -90,8 +103,8 @@ macro_rules! apis {
                 match self.0 {
                     $($key => Some(ApiFacts {
                         stable: VersionRange { min: $min, max: $stable },
-                        flexible_from: $flexible,
-                        client_throttles_from: $throttle,
+                        flexible: bracketed_versions!($flexible),
+                        client_throttles: bracketed_versions!($throttle),
                     }),)+
                     _ => None,
                 }
@@ -99,16 +112,15 @@ macro_rules! apis {
         }
 
         $(
-            message_impl!($request, $key, $min, $max, $flexible);
-            message_impl!($response, $key, $min, $max, $flexible);
+            message_impl!($request, ApiKey($key), $min - $max, $flexible);
+            message_impl!($response, ApiKey($key), $min - $max, $flexible);
 
             impl Request for $request {
                 type Response = $response;
             }
         )+
 
-        /// Expands `$visit!(Type)` for the request and the response of each API: the loop behind
-        /// everything that must hold for every message.
+        /// Expands `$visit!(Type)` for the request and the response of each API.
         #[cfg(any(test, fuzzing))]
         macro_rules! for_each_api {
             ($visit:ident) => {$(
@@ -121,19 +133,30 @@ macro_rules! apis {
     };
 }
 
+/// `[9+]` as a [`VersionRange`], `[]` as an empty one.
+macro_rules! bracketed_versions {
+    ([$($versions:tt)*]) => {
+        versions!($($versions)*)
+    };
+}
+
 macro_rules! message_impl {
-    ($type:ident, $key:literal, $min:literal, $max:literal, $flexible:literal) => {
+    ($type:ident, $api:expr, $min:literal - $max:literal, $flexible:tt) => {
         impl Message for $type {
             const NAME: &'static str = stringify!($type);
-            const API: ApiKey = ApiKey($key);
+            const API: ApiKey = $api;
             const VERSIONS: VersionRange = VersionRange { min: $min, max: $max };
+
+            fn is_flexible(version: i16) -> bool {
+                bracketed_versions!($flexible).contains(version)
+            }
 
             fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
                 if !Self::VERSIONS.contains(version) {
                     let kind = EncodeErrorKind::UnknownVersion(version);
                     return Err(kind.error().in_field(Self::NAME));
                 }
-                self.write(writer, Version { number: version, flexible: version >= $flexible })
+                self.write(writer, Version::of::<Self>(version))
             }
 
             fn decode(reader: &mut Reader<'_>, version: i16) -> Decoded<Self> {
@@ -141,48 +164,114 @@ macro_rules! message_impl {
                     let error = reader.error(DecodeErrorKind::UnknownVersion(version));
                     return Err(error.in_field(Self::NAME));
                 }
-                Self::read(reader, Version { number: version, flexible: version >= $flexible })
+                Self::read(reader, Version::of::<Self>(version))
             }
         }
     };
 }
 
+/// Expands `$visit!(Type)` for every message, those inside of others too: the loop behind everything
+/// that must hold for all.
+#[cfg(test)]
+macro_rules! for_each_message {
+    ($visit:ident) => {
+        $crate::protocol::api::for_each_api!($visit);
+        $visit!($crate::protocol::messages::ConsumerProtocolSubscription);
+        $visit!($crate::protocol::messages::ConsumerProtocolAssignment);
+    };
+}
+#[cfg(test)]
+pub(crate) use for_each_message;
+
+message_impl!(ConsumerProtocolSubscription, ApiKey::JOIN_GROUP, 0 - 3, []);
+message_impl!(ConsumerProtocolAssignment, ApiKey::SYNC_GROUP, 0 - 3, []);
+
 // InitProducerId v6 (KIP-939) is declared but unstable: brokers close the connection on it.
 apis! {
     0 PRODUCE Produce: ProduceRequest => ProduceResponse,
-        versions 0-13, stable to 13, flexible 9+, client throttles 6+;
+        versions 0-13, stable to 13, flexible [9+], client throttles [6+];
     1 FETCH Fetch: FetchRequest => FetchResponse,
-        versions 0-18, stable to 18, flexible 12+, client throttles 8+;
+        versions 0-18, stable to 18, flexible [12+], client throttles [8+];
     2 LIST_OFFSETS ListOffsets: ListOffsetsRequest => ListOffsetsResponse,
-        versions 0-11, stable to 11, flexible 6+, client throttles 3+;
+        versions 0-11, stable to 11, flexible [6+], client throttles [3+];
     3 METADATA Metadata: MetadataRequest => MetadataResponse,
-        versions 0-13, stable to 13, flexible 9+, client throttles 6+;
+        versions 0-13, stable to 13, flexible [9+], client throttles [6+];
     8 OFFSET_COMMIT OffsetCommit: OffsetCommitRequest => OffsetCommitResponse,
-        versions 0-10, stable to 10, flexible 8+, client throttles 4+;
+        versions 0-10, stable to 10, flexible [8+], client throttles [4+];
     9 OFFSET_FETCH OffsetFetch: OffsetFetchRequest => OffsetFetchResponse,
-        versions 0-10, stable to 10, flexible 6+, client throttles 4+;
+        versions 0-10, stable to 10, flexible [6+], client throttles [4+];
     10 FIND_COORDINATOR FindCoordinator: FindCoordinatorRequest => FindCoordinatorResponse,
-        versions 0-6, stable to 6, flexible 3+, client throttles 2+;
+        versions 0-6, stable to 6, flexible [3+], client throttles [2+];
+    11 JOIN_GROUP JoinGroup: JoinGroupRequest => JoinGroupResponse,
+        versions 0-9, stable to 9, flexible [6+], client throttles [3+];
+    12 HEARTBEAT Heartbeat: HeartbeatRequest => HeartbeatResponse,
+        versions 0-4, stable to 4, flexible [4+], client throttles [2+];
+    13 LEAVE_GROUP LeaveGroup: LeaveGroupRequest => LeaveGroupResponse,
+        versions 0-5, stable to 5, flexible [4+], client throttles [2+];
+    14 SYNC_GROUP SyncGroup: SyncGroupRequest => SyncGroupResponse,
+        versions 0-5, stable to 5, flexible [4+], client throttles [2+];
+    15 DESCRIBE_GROUPS DescribeGroups: DescribeGroupsRequest => DescribeGroupsResponse,
+        versions 0-6, stable to 6, flexible [5+], client throttles [2+];
+    16 LIST_GROUPS ListGroups: ListGroupsRequest => ListGroupsResponse,
+        versions 0-5, stable to 5, flexible [3+], client throttles [2+];
+    17 SASL_HANDSHAKE SaslHandshake: SaslHandshakeRequest => SaslHandshakeResponse,
+        versions 0-1, stable to 1, flexible [], client throttles [];
     18 API_VERSIONS ApiVersions: ApiVersionsRequest => ApiVersionsResponse,
-        versions 0-5, stable to 5, flexible 3+, client throttles 2+;
+        versions 0-5, stable to 5, flexible [3+], client throttles [2+];
     19 CREATE_TOPICS CreateTopics: CreateTopicsRequest => CreateTopicsResponse,
-        versions 0-7, stable to 7, flexible 5+, client throttles 3+;
+        versions 0-7, stable to 7, flexible [5+], client throttles [3+];
     20 DELETE_TOPICS DeleteTopics: DeleteTopicsRequest => DeleteTopicsResponse,
-        versions 0-6, stable to 6, flexible 4+, client throttles 2+;
+        versions 0-6, stable to 6, flexible [4+], client throttles [2+];
     21 DELETE_RECORDS DeleteRecords: DeleteRecordsRequest => DeleteRecordsResponse,
-        versions 0-2, stable to 2, flexible 2+, client throttles 1+;
+        versions 0-2, stable to 2, flexible [2+], client throttles [1+];
     22 INIT_PRODUCER_ID InitProducerId: InitProducerIdRequest => InitProducerIdResponse,
-        versions 0-6, stable to 5, flexible 2+, client throttles 1+;
-    23 OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpoch: OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse,
-        versions 0-4, stable to 4, flexible 4+, client throttles 2+;
+        versions 0-6, stable to 5, flexible [2+], client throttles [1+];
+    23 OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpoch:
+        OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse,
+        versions 0-4, stable to 4, flexible [4+], client throttles [2+];
+    24 ADD_PARTITIONS_TO_TXN AddPartitionsToTxn:
+        AddPartitionsToTxnRequest => AddPartitionsToTxnResponse,
+        versions 0-5, stable to 5, flexible [3+], client throttles [1+];
+    25 ADD_OFFSETS_TO_TXN AddOffsetsToTxn: AddOffsetsToTxnRequest => AddOffsetsToTxnResponse,
+        versions 0-4, stable to 4, flexible [3+], client throttles [1+];
+    26 END_TXN EndTxn: EndTxnRequest => EndTxnResponse,
+        versions 0-5, stable to 5, flexible [3+], client throttles [1+];
+    28 TXN_OFFSET_COMMIT TxnOffsetCommit: TxnOffsetCommitRequest => TxnOffsetCommitResponse,
+        versions 0-6, stable to 6, flexible [3+], client throttles [1+];
+    32 DESCRIBE_CONFIGS DescribeConfigs: DescribeConfigsRequest => DescribeConfigsResponse,
+        versions 0-4, stable to 4, flexible [4+], client throttles [2+];
+    36 SASL_AUTHENTICATE SaslAuthenticate: SaslAuthenticateRequest => SaslAuthenticateResponse,
+        versions 0-2, stable to 2, flexible [2+], client throttles [];
+    37 CREATE_PARTITIONS CreatePartitions: CreatePartitionsRequest => CreatePartitionsResponse,
+        versions 0-3, stable to 3, flexible [2+], client throttles [1+];
+    42 DELETE_GROUPS DeleteGroups: DeleteGroupsRequest => DeleteGroupsResponse,
+        versions 0-3, stable to 3, flexible [2+], client throttles [1+];
+    44 INCREMENTAL_ALTER_CONFIGS IncrementalAlterConfigs:
+        IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse,
+        versions 0-1, stable to 1, flexible [1+], client throttles [0+];
+    47 OFFSET_DELETE OffsetDelete: OffsetDeleteRequest => OffsetDeleteResponse,
+        versions 0-0, stable to 0, flexible [], client throttles [0+];
+    60 DESCRIBE_CLUSTER DescribeCluster: DescribeClusterRequest => DescribeClusterResponse,
+        versions 0-2, stable to 2, flexible [0+], client throttles [0+];
     61 DESCRIBE_PRODUCERS DescribeProducers: DescribeProducersRequest => DescribeProducersResponse,
-        versions 0-0, stable to 0, flexible 0+, client throttles 0+;
+        versions 0-0, stable to 0, flexible [0+], client throttles [0+];
+    65 DESCRIBE_TRANSACTIONS DescribeTransactions:
+        DescribeTransactionsRequest => DescribeTransactionsResponse,
+        versions 0-0, stable to 0, flexible [0+], client throttles [0+];
+    66 LIST_TRANSACTIONS ListTransactions: ListTransactionsRequest => ListTransactionsResponse,
+        versions 0-2, stable to 2, flexible [0+], client throttles [0+];
+    68 CONSUMER_GROUP_HEARTBEAT ConsumerGroupHeartbeat:
+        ConsumerGroupHeartbeatRequest => ConsumerGroupHeartbeatResponse,
+        versions 0-1, stable to 1, flexible [0+], client throttles [0+];
+    69 CONSUMER_GROUP_DESCRIBE ConsumerGroupDescribe:
+        ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse,
+        versions 0-1, stable to 1, flexible [0+], client throttles [0+];
 }
 
 impl ApiKey {
     /// Whether `version` of the API is flexible. APIs that are not known count as not flexible.
     pub fn is_flexible(self, version: i16) -> bool {
-        self.facts().is_some_and(|facts| version >= facts.flexible_from)
+        self.facts().is_some_and(|facts| facts.flexible.contains(version))
     }
 
     /// Whether the response to `version` has the header with tagged fields.

@@ -34,6 +34,9 @@ pub trait Message: Sized + Default {
     /// The versions that can be encoded and decoded.
     const VERSIONS: VersionRange;
 
+    /// Whether `version` is flexible (KIP-482).
+    fn is_flexible(version: i16) -> bool;
+
     /// Appends the body in `version`.
     ///
     /// # Errors
@@ -92,6 +95,17 @@ pub(crate) struct Version {
     pub(crate) number: i16,
     pub(crate) flexible: bool,
 }
+
+impl Version {
+    /// A version of that message.
+    pub(crate) fn of<M: Message>(number: i16) -> Self {
+        Self { number, flexible: M::is_flexible(number) }
+    }
+}
+
+/// A struct of the declarations. In a nullable field a byte before it says whether it is there: see
+/// `types`.
+pub(crate) trait Struct: Wire {}
 
 /// A type of the wire in both of its forms.
 pub(crate) trait Wire: Sized {
@@ -266,12 +280,14 @@ macro_rules! messages {
         const _: () = {
             #[cfg(all(test, feature = "real-servers"))]
             use $crate::protocol::declare::{FieldSchema, StructSchema};
-            use $crate::protocol::declare::{Version, Wire, read_tagged, write_tagged};
+            use $crate::protocol::declare::{Struct, Version, Wire, read_tagged, write_tagged};
             #[cfg(any(test, fuzzing))]
             use $crate::protocol::generate::{Values, check_minimum};
             use $crate::protocol::wire::{
                 DecodeErrorKind, Decoded, EncodeError, EncodeErrorKind, Reader, Writer,
             };
+
+            impl Struct for $name {}
 
             impl Wire for $name {
                 #[cfg(all(test, feature = "real-servers"))]

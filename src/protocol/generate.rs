@@ -60,8 +60,7 @@ impl Values {
     #[cfg(test)]
     pub(crate) fn message<M: Message + Wire>(&mut self, version: i16) -> M {
         self.elements_left = if self.small { SMALL_ELEMENTS_MAX } else { ELEMENTS_MAX };
-        let flexible = M::API.is_flexible(version);
-        M::generate(self, Version { number: version, flexible })
+        M::generate(self, Version::of::<M>(version))
     }
 
     integers!(i8 i16 i32 i64);
@@ -166,8 +165,7 @@ pub fn seed_messages(seed: u64, mut take: impl FnMut(ApiKey, bool, i16, &[u8])) 
         ($type:ty) => {
             for version in <$type>::VERSIONS.min..=<$type>::VERSIONS.max {
                 values.elements_left = SMALL_ELEMENTS_MAX;
-                let flexible = <$type>::API.is_flexible(version);
-                let wire_version = Version { number: version, flexible };
+                let wire_version = Version::of::<$type>(version);
                 let message = <$type as Wire>::generate(&mut values, wire_version);
                 let mut writer = Writer::new();
                 message.encode(&mut writer, version).expect("a generated message can be encoded");

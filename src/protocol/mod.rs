@@ -35,10 +35,11 @@
 //! makes from the declarations; `official` compares the declarations with Kafka's schemas and what
 //! they write with Kafka's classes; `fuzz/` feeds every decoder with anything.
 
-mod api;
-mod bytes;
 #[macro_use]
 mod declare;
+
+mod api;
+mod bytes;
 mod error_code;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -6,6 +6,8 @@
 //! varint that is one higher, so that 0 is null. `T` is written like a present `Option<T>` and
 //! refuses null; whether null is legal in a version is for the struct around it to say.
 //!
+//! A struct has no length: where it is nullable, one byte before it is 1, or -1 for null.
+//!
 //! An array reserves memory only for as many elements as the remaining bytes can hold, at the
 //! fewest bytes that one takes ([`Wire::wire_bytes_min`]). Elements that were read have consumed
 //! their bytes, and of those that were not there is one array per level of nesting: the memory of a
@@ -13,7 +15,7 @@
 
 #[cfg(all(test, feature = "real-servers"))]
 use super::declare::StructSchema;
-use super::declare::{Version, Wire};
+use super::declare::{Struct, Version, Wire};
 #[cfg(any(test, fuzzing))]
 use super::generate::Values;
 use super::wire::{
@@ -232,47 +234,47 @@ macro_rules! wire_through_option {
                 <$type as Nullable>::generate_some(values, version)
             }
         }
-
-        impl $(<$generic: Wire>)? Wire for Option<$type> {
-            #[cfg(all(test, feature = "real-servers"))]
-            const NESTED: Option<&'static StructSchema> = <$type as Nullable>::INNER;
-
-            fn wire_bytes_min(version: Version) -> usize {
-                <$type as Nullable>::length_bytes_min(version)
-            }
-
-            fn is_null(&self) -> bool {
-                self.is_none()
-            }
-
-            fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
-                <$type as Nullable>::write_nullable(self.as_ref(), writer, version)
-            }
-
-            fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self> {
-                <$type as Nullable>::read_nullable(reader, version)
-            }
-
-            #[cfg(any(test, fuzzing))]
-            fn null() -> Option<Self> {
-                Some(None)
-            }
-
-            #[cfg(any(test, fuzzing))]
-            fn generate(values: &mut Values, version: Version) -> Self {
-                Some(<$type as Nullable>::generate_some(values, version))
-            }
-        }
     };
 }
 
-/// A type whose length can say null.
+impl<T: Nullable> Wire for Option<T> {
+    #[cfg(all(test, feature = "real-servers"))]
+    const NESTED: Option<&'static StructSchema> = T::INNER;
+
+    fn wire_bytes_min(version: Version) -> usize {
+        T::null_bytes(version)
+    }
+
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+
+    fn write(&self, writer: &mut Writer, version: Version) -> Result<(), EncodeError> {
+        T::write_nullable(self.as_ref(), writer, version)
+    }
+
+    fn read(reader: &mut Reader<'_>, version: Version) -> Decoded<Self> {
+        T::read_nullable(reader, version)
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn null() -> Option<Self> {
+        Some(None)
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn generate(values: &mut Values, version: Version) -> Self {
+        Some(T::generate_some(values, version))
+    }
+}
+
+/// A type that has a form for null: in its length, or for a struct in a byte before it.
 trait Nullable: Sized {
     #[cfg(all(test, feature = "real-servers"))]
     const INNER: Option<&'static StructSchema> = None;
 
-    /// The bytes of a length, which are all that null takes.
-    fn length_bytes_min(version: Version) -> usize {
+    /// The bytes that null takes, which is the fewest.
+    fn null_bytes(version: Version) -> usize {
         if version.flexible { 1 } else { 4 }
     }
 
@@ -292,7 +294,7 @@ trait Nullable: Sized {
 }
 
 impl Nullable for String {
-    fn length_bytes_min(version: Version) -> usize {
+    fn null_bytes(version: Version) -> usize {
         if version.flexible { 1 } else { 2 }
     }
 
@@ -348,6 +350,39 @@ impl Nullable for Bytes {
     #[cfg(any(test, fuzzing))]
     fn generate_some(values: &mut Values, _: Version) -> Self {
         values.bytes()
+    }
+}
+
+/// What stands before a nullable struct that is null; below 0 is enough for Kafka.
+const STRUCT_IS_NULL: i8 = -1;
+/// What stands before a nullable struct that is there.
+const STRUCT_IS_THERE: i8 = 1;
+
+impl<T: Struct> Nullable for T {
+    #[cfg(all(test, feature = "real-servers"))]
+    const INNER: Option<&'static StructSchema> = T::NESTED;
+
+    fn null_bytes(_: Version) -> usize {
+        size_of::<i8>()
+    }
+
+    fn write_nullable(
+        value: Option<&Self>,
+        writer: &mut Writer,
+        version: Version,
+    ) -> Result<(), EncodeError> {
+        let Some(value) = value else { return STRUCT_IS_NULL.write(writer, version) };
+        STRUCT_IS_THERE.write(writer, version)?;
+        value.write(writer, version)
+    }
+
+    fn read_nullable(reader: &mut Reader<'_>, version: Version) -> Decoded<Option<Self>> {
+        if reader.i8()? < 0 { Ok(None) } else { T::read(reader, version).map(Some) }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    fn generate_some(values: &mut Values, version: Version) -> Self {
+        T::generate(values, version)
     }
 }
 

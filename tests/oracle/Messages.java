@@ -23,7 +23,7 @@ import org.apache.kafka.common.requests.AbstractResponse;
  * Questions on standard input, one answer each on standard output, integers big-endian:
  *
  * <pre>
- * 'M' string NAME, int16 VERSION, bytes BODY  ->  0, bytes (what the class NAMEData writes)
+ * 'M' string NAME, int16 VERSION, bytes BODY  ->  0, bytes (what the class of NAME writes)
  *                                             ->  1, bytes (why it could not, UTF-8)
  *                                             ->  2        (it has no such version)
  * 'H' int16 API, int16 VERSION                ->  int16 version of the request's header, int16 of the response's
@@ -67,7 +67,8 @@ public final class Messages {
         short version = in.readShort();
         byte[] body = in.readNBytes(in.readInt());
         try {
-            Class<?> type = Class.forName("org.apache.kafka.common.message." + name + "Data");
+            boolean inApi = name.endsWith("Request") || name.endsWith("Response");
+            Class<?> type = Class.forName("org.apache.kafka.common.message." + name + (inApi ? "Data" : ""));
             Message message = (Message) type.getConstructor().newInstance();
             if (version < message.lowestSupportedVersion() || version > message.highestSupportedVersion()) {
                 out.writeByte(2);

@@ -34,7 +34,7 @@ messages! {
     struct DeleteRecordsResponse {
         /// How long the broker wants the client to wait before its next request, in milliseconds.
         /// From the version on that KIP-219 names, the broker relies on the client for it.
-        throttle_time_ms: i32 [0+], ignorable;
+        throttle_time_ms: i32 [0+];
         /// What became of it.
         topics: Vec<DeleteRecordsTopicResult> [0+];
     }

@@ -1,4 +1,6 @@
 //! `DescribeProducers`, API 61: what a leader remembers of the producers of a partition (KIP-664).
+//!
+//! Goes to each partition's leader.
 
 use super::super::ErrorCode;
 
@@ -20,7 +22,8 @@ messages! {
     /// Answers [`DescribeProducersRequest`].
     struct DescribeProducersResponse {
         /// How long the broker wants the client to wait before its next request, in milliseconds.
-        throttle_time_ms: i32 [0+], ignorable;
+        /// From the version on that KIP-219 names, the broker relies on the client for it.
+        throttle_time_ms: i32 [0+];
         /// The producers.
         topics: Vec<TopicResponse> [0+];
     }
@@ -40,7 +43,7 @@ messages! {
         /// 0, or why it failed.
         error_code: ErrorCode [0+];
         /// The broker's own words about the error.
-        error_message: Option<String> [0+] null[0+] = None;
+        error_message: Option<String> [0+] null[0+];
         /// The producers that it remembers.
         active_producers: Vec<ProducerState> [0+];
     }

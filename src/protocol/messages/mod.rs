@@ -1,40 +1,83 @@
 //! The declarations: a request beside its response, one file per API.
 //!
 //! Field names are those of Kafka's schemas in Rust's spelling; the entries of arrays are structs
-//! of their own, under the names that Kafka's schemas give them.
+//! of their own, under the names that Kafka's schemas give them,
+//! or longer ones where several messages use a name for different things.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
+mod consumer_protocol;
+mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_groups;
 mod describe_producers;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
+mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
 mod leaders;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
+mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod sasl_authenticate;
+mod sasl_handshake;
+mod sync_group;
+mod txn_offset_commit;
 
+pub use add_offsets_to_txn::*;
+pub use add_partitions_to_txn::*;
 pub use api_versions::*;
+pub use consumer_group_describe::*;
+pub use consumer_group_heartbeat::*;
+pub use consumer_protocol::*;
+pub use create_partitions::*;
 pub use create_topics::*;
+pub use delete_groups::*;
 pub use delete_records::*;
 pub use delete_topics::*;
+pub use describe_cluster::*;
+pub use describe_configs::*;
+pub use describe_groups::*;
 pub use describe_producers::*;
+pub use describe_transactions::*;
+pub use end_txn::*;
 pub use fetch::*;
 pub use find_coordinator::*;
+pub use heartbeat::*;
+pub use incremental_alter_configs::*;
 pub use init_producer_id::*;
+pub use join_group::*;
 pub use leaders::*;
+pub use leave_group::*;
+pub use list_groups::*;
 pub use list_offsets::*;
+pub use list_transactions::*;
 pub use metadata::*;
 pub use offset_commit::*;
+pub use offset_delete::*;
 pub use offset_fetch::*;
-pub use offset_for_leader_epoch::{
-    EpochEndOffset as LeaderEpochEndOffset, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
-};
+pub use offset_for_leader_epoch::*;
 pub use produce::*;
+pub use sasl_authenticate::*;
+pub use sasl_handshake::*;
+pub use sync_group::*;
+pub use txn_offset_commit::*;

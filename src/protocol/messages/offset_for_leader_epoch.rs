@@ -46,11 +46,11 @@ messages! {
         /// The topic.
         topic: String [0+];
         /// By partition.
-        partitions: Vec<EpochEndOffset> [0+];
+        partitions: Vec<LeaderEpochEndOffset> [0+];
     }
 
-    /// The end in a partition.
-    struct EpochEndOffset {
+    /// The end in a partition; `EpochEndOffset` in Kafka's schema.
+    struct LeaderEpochEndOffset {
         /// 0, or why it failed.
         error_code: ErrorCode [0+];
         /// The partition.

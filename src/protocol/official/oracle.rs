@@ -6,7 +6,7 @@ use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::{Release, releases};
-use crate::protocol::api::for_each_api;
+use crate::protocol::api::{for_each_api, for_each_message};
 use crate::protocol::declare::{Message, Wire};
 use crate::protocol::generate::Values;
 use crate::protocol::{ApiKey, ErrorCode, RequestHeader, ResponseHeader, TaggedFields, Writer};
@@ -171,7 +171,7 @@ fn javas_classes_write_the_bytes_they_read_from_us() {
             messages += 1;
         };
     }
-    for_each_api!(law);
+    for_each_message!(law);
     for (release, versions) in releases.iter().zip(compared) {
         println!("Kafka {}: {versions} versions of {messages} messages", release.version);
     }
@@ -228,26 +228,27 @@ fn header_versions_agree_with_javas() {
 fn throttle_duties_agree_with_javas() {
     let releases = releases();
     let mut oracles = releases.each_ref().map(|release| Oracle::start(release, "Messages.java"));
-    let mut agreed = 0;
+    let (mut agreed, mut differences) = (0, Vec::new());
     macro_rules! law {
         ($message:ty) => {
             if <$message>::NAME.ends_with("Response") {
                 let facts = <$message>::API.facts().expect("one of ours");
                 for version in <$message>::VERSIONS.min..=<$message>::VERSIONS.max {
-                    for oracle in &mut oracles {
-                        agreed += usize::from(
-                            asked_throttle::<$message>(oracle, version).is_some_and(|javas| {
-                                let ours = version >= facts.client_throttles_from;
-                                assert_eq!(ours, javas, "{} v{version}", <$message>::API);
-                                true
-                            }),
-                        );
+                    // The newest release that has the version decides: Kafka 3.9 forgot some.
+                    let mut askers = oracles.iter_mut();
+                    if let Some(javas) = askers.find_map(|o| asked_throttle::<$message>(o, version))
+                    {
+                        agreed += 1;
+                        if facts.client_throttles.contains(version) != javas {
+                            differences.push((<$message>::API, version));
+                        }
                     }
                 }
             }
         };
     }
     for_each_api!(law);
+    assert_eq!(differences, [], "the client's duty is the other one");
     assert!(agreed > 120, "only {agreed} versions");
 }
 
