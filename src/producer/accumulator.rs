@@ -185,14 +185,22 @@ impl Partition {
         }
         let wanted = (super::batch::HEAD_BYTES + size_max).max(self.limits.batch_size);
         let pooled = memory.pooled(wanted, (*grant).max(2 * batch_max.max(wanted)));
-        let capacity = pooled.as_ref().map_or(wanted, Vec::capacity);
-        if !take(capacity, memory, grant) {
-            if let Some(buffer) = pooled {
-                memory.recycle(buffer);
+        let (buffer, capacity) = match pooled {
+            Some(buffer) if take(buffer.capacity(), memory, grant) => {
+                let capacity = buffer.capacity();
+                (buffer, capacity)
             }
-            return Err(wanted);
-        }
-        let buffer = pooled.unwrap_or_else(|| Vec::with_capacity(wanted));
+            too_large => {
+                if let Some(buffer) = too_large {
+                    memory.recycle(buffer);
+                }
+                // What a caller was told to wait for must do, or it would wait for it again at once.
+                if !take(wanted, memory, grant) {
+                    return Err(wanted);
+                }
+                (Vec::with_capacity(wanted), wanted)
+            }
+        };
         let mut ready = 0;
         if let Some(full) = state.open.take() {
             if full.len() < self.limits.batch_size {

@@ -402,3 +402,15 @@ proptest! {
         prop_assert_eq!(model.broker.log.len(), model.tickets.len());
     }
 }
+
+/// Its capacity was not free but what the caller was told to wait for was: it came back with that
+/// over and over, at full speed, until an answer of the broker freed more.
+#[test]
+fn a_pooled_buffer_that_is_too_large_does_not_stand_in_the_way() {
+    let mut model = Model::new();
+    model.memory.recycle(Vec::with_capacity(800));
+    assert!(model.memory.try_reserve(6000 - 500));
+    model.append();
+    assert_eq!(model.tickets.len(), 1);
+    assert_eq!(model.memory.used(), 6000 - 100);
+}
