@@ -30,6 +30,32 @@ impl Programs {
         Ok(Programs { folder, bootstrap: bootstrap.to_owned() })
     }
 
+    /// The program of a client.
+    pub fn path_of(&self, client: &Client) -> PathBuf {
+        self.folder.join(client.program)
+    }
+
+    /// What it is to do, within so many seconds.
+    pub fn arguments(
+        &self,
+        client: &Client,
+        case: &Case,
+        topic: &str,
+        n: u64,
+        limit: u64,
+    ) -> [String; 8] {
+        [
+            case.mode.to_string(),
+            format!("bootstrap={}", self.bootstrap),
+            format!("topic={topic}"),
+            format!("n={n}"),
+            format!("size={}", case.size),
+            format!("codec={}", case.codec),
+            format!("idempotent={}", u8::from(client.idempotent)),
+            format!("limit={limit}"),
+        ]
+    }
+
     /// Waits at most [`RUN_LIMIT`] and [`RUN_GRACE`] for the figures.
     pub fn run(
         &self,
@@ -38,15 +64,9 @@ impl Programs {
         topic: &str,
         n: u64,
     ) -> Result<Figures, Failure> {
-        let mut child = Command::new(self.folder.join(client.program))
-            .arg(case.mode.to_string())
-            .arg(format!("bootstrap={}", self.bootstrap))
-            .arg(format!("topic={topic}"))
-            .arg(format!("n={n}"))
-            .arg(format!("size={}", case.size))
-            .arg(format!("codec={}", case.codec))
-            .arg(format!("idempotent={}", u8::from(client.idempotent)))
-            .arg(format!("limit={}", RUN_LIMIT.as_secs()))
+        let limit = RUN_LIMIT.as_secs();
+        let mut child = Command::new(self.path_of(client))
+            .args(self.arguments(client, case, topic, n, limit))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
