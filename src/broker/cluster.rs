@@ -28,6 +28,7 @@ pub struct Builder {
     connections_max: usize,
     idle_max: Duration,
     bytes_max: usize,
+    group_session_timeout_min: Duration,
     seed: Option<u64>,
 }
 
@@ -89,6 +90,13 @@ impl Builder {
         self
     }
 
+    /// The least session time-out that a member of a group may ask for, Kafka's
+    /// `group.min.session.timeout.ms`: 6 seconds unless set. Less makes tests of dying members quick.
+    pub fn group_session_timeout_min(mut self, time: Duration) -> Self {
+        self.group_session_timeout_min = time;
+        self
+    }
+
     /// Where ids and other random values come from; a seed of the system's choice unless set.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -116,6 +124,9 @@ impl Builder {
             partitions: 1,
             replication,
             bytes_max: self.bytes_max,
+            group_session_timeout_ms_min: i32::try_from(self.group_session_timeout_min.as_millis())
+                .unwrap_or(i32::MAX)
+                .max(1),
         };
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let limits = Limits {
@@ -171,6 +182,7 @@ impl Cluster {
             connections_max: 1000,
             idle_max: Duration::from_secs(600),
             bytes_max: 1 << 30,
+            group_session_timeout_min: Duration::from_secs(6),
             seed: None,
         }
     }

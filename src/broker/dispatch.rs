@@ -12,10 +12,12 @@ use super::faults::{Action, Asked, Strike};
 use super::state::State;
 use crate::clock::{self, Deadline};
 use crate::protocol::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeProducersRequest, FetchRequest, FindCoordinatorRequest, InitProducerIdRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest,
+    ApiVersionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeGroupsRequest, DescribeProducersRequest, FetchRequest,
+    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
+    LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    SyncGroupRequest,
 };
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
@@ -56,12 +58,20 @@ apis! {
     OFFSET_COMMIT OffsetCommitRequest,
     OFFSET_FETCH OffsetFetchRequest,
     FIND_COORDINATOR FindCoordinatorRequest,
+    JOIN_GROUP JoinGroupRequest,
+    HEARTBEAT HeartbeatRequest,
+    LEAVE_GROUP LeaveGroupRequest,
+    SYNC_GROUP SyncGroupRequest,
+    DESCRIBE_GROUPS DescribeGroupsRequest,
+    LIST_GROUPS ListGroupsRequest,
     API_VERSIONS ApiVersionsRequest,
     CREATE_TOPICS CreateTopicsRequest,
     DELETE_TOPICS DeleteTopicsRequest,
     DELETE_RECORDS DeleteRecordsRequest,
     INIT_PRODUCER_ID InitProducerIdRequest,
     OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpochRequest,
+    DELETE_GROUPS DeleteGroupsRequest,
+    OFFSET_DELETE OffsetDeleteRequest,
     DESCRIBE_PRODUCERS DescribeProducersRequest,
 }
 

@@ -50,12 +50,20 @@ ranges! {
     OFFSET_COMMIT:    (0, 3) (0, 6) (0, 8) (0, 9) (2, 10);
     OFFSET_FETCH:     (0, 3) (0, 5) (0, 7) (0, 9) (1, 10);
     FIND_COORDINATOR: (0, 1) (0, 2) (0, 3) (0, 6) (0, 6);
+    JOIN_GROUP:       (0, 2) (0, 3) (0, 7) (0, 9) (0, 9);
+    HEARTBEAT:        (0, 1) (0, 2) (0, 4) (0, 4) (0, 4);
+    LEAVE_GROUP:      (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
+    SYNC_GROUP:       (0, 1) (0, 2) (0, 5) (0, 5) (0, 5);
+    DESCRIBE_GROUPS:  (0, 1) (0, 2) (0, 5) (0, 5) (0, 6);
+    LIST_GROUPS:      (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
     API_VERSIONS:     (0, 1) (0, 2) (0, 3) (0, 4) (0, 5);
     CREATE_TOPICS:    (0, 2) (0, 3) (0, 7) (0, 7) (2, 7);
     DELETE_TOPICS:    (0, 1) (0, 3) (0, 6) (0, 6) (1, 6);
     DELETE_RECORDS:   (0, 0) (0, 1) (0, 2) (0, 2) (0, 2);
     INIT_PRODUCER_ID: (0, 0) (0, 1) (0, 4) (0, 5) (0, 5);
     OFFSET_FOR_LEADER_EPOCH: (0, 0) (0, 2) (0, 4) (0, 4) (2, 4);
+    DELETE_GROUPS:    - (0, 1) (0, 2) (0, 2) (0, 3);
+    OFFSET_DELETE:    - - (0, 0) (0, 0) (0, 0);
     DESCRIBE_PRODUCERS: - - (0, 0) (0, 0) (0, 0);
 }
 

@@ -264,3 +264,44 @@ fn offset_commit(group: &str, commits: &[Commit]) -> OffsetCommitRequest {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Client;
+    use crate::broker::{Cluster, Release};
+
+    /// Group offsets in every form that a release asks for, also when the coordinator moves.
+    #[test]
+    fn offsets_of_a_group_are_stored_and_read_back() {
+        for release in [Release::V0_11, Release::V2_1, Release::V2_8, Release::V3_9, Release::V4_4]
+        {
+            let kafka = Cluster::builder().brokers(2).as_kafka(release).topic("t", 2).start();
+            let kafka = kafka.expect("a cluster");
+            kafka.move_coordinator("g", 1).expect("it runs");
+            let client = Client::builder(kafka.bootstrap()).build().expect("a client");
+            let remote = RemoteKafka::new(Arc::clone(client.cluster()), Arc::default());
+            let deadline = || Deadline::within(Duration::from_secs(30));
+            let of = |partition| TopicPartition::new("t", partition).expect("a partition");
+            let id = Uuid([5; 16]);
+            let commit = |offset| Commit { partition: of(1), topic_id: id, offset };
+            let held = |remote: &RemoteKafka| {
+                let held = remote.committed("g", &[of(0), of(1)], deadline()).expect("an answer");
+                [of(0), of(1)].map(|of| *held[&of].as_ref().expect("no error"))
+            };
+            assert_eq!(held(&remote), [None, None]);
+            let stored = remote.commit("g", &[commit(7)], deadline()).expect("an answer");
+            assert!(stored[&of(1)].is_ok(), "{stored:?}");
+            let at = |offset| Some(CommittedOffset { offset, topic_id: Some(id) });
+            assert_eq!(held(&remote), [None, at(7)]);
+            kafka.move_coordinator("g", 2).expect("it runs");
+            let stored = remote.commit("g", &[commit(8)], deadline()).expect("an answer");
+            assert!(stored[&of(1)].is_err(), "the coordinator has moved");
+            let stored = remote.commit("g", &[commit(9)], deadline()).expect("an answer");
+            assert!(stored[&of(1)].is_ok(), "it is asked for anew: {stored:?}");
+            assert_eq!(held(&remote), [None, at(9)]);
+        }
+    }
+}

@@ -24,7 +24,9 @@ mod topics;
 
 use std::collections::BTreeMap;
 
-pub(super) use groups::{Committed, GroupState, Identity, Offsets};
+pub(super) use groups::{
+    Answer, Committed, Group, GroupState, Identity, Join, Joined, Offsets, Subscribed, Sync, Synced,
+};
 #[cfg(test)]
 pub(super) use log::Marker;
 pub(super) use log::{
@@ -66,6 +68,8 @@ pub(super) struct Settings {
     pub(super) auto_create_topics: bool,
     /// `num.partitions`.
     pub(super) partitions: i32,
+    /// `group.min.session.timeout.ms`.
+    pub(super) group_session_timeout_ms_min: i32,
     /// `default.replication.factor`.
     pub(super) replication: i16,
     /// Bytes that all logs may hold together.
@@ -113,6 +117,14 @@ impl State {
     /// A random number for the id of a fetch session.
     pub(super) fn new_session_id(&mut self) -> i32 {
         self.random.i32(1..)
+    }
+
+    /// A random UUID of version 4 in the usual form, as Kafka makes them for members.
+    pub(super) fn new_uuid_text(&mut self) -> String {
+        let random = self.random.u128(..) & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
+        let hex = format!("{random:032x}");
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
+        parts.map(|part| hex.get(part).expect("32 digits")).join("-")
     }
 
     /// An id that no topic has or had.

@@ -40,6 +40,7 @@ impl Asking {
             partitions: 1,
             replication: 2,
             bytes_max: 1 << 20,
+            group_session_timeout_ms_min: 6_000,
         };
         let mut state = State::new(release, settings, 1);
         state.broker_started(1, 9001);

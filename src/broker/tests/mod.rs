@@ -3,6 +3,7 @@
 mod asking;
 mod faults;
 mod fetch;
+mod groups;
 mod produce;
 mod raw;
 mod records;

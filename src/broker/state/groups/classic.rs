@@ -70,6 +70,31 @@ impl GroupState {
     }
 }
 
+/// The topics to which the members of a group subscribe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::broker) enum Subscribed {
+    /// These.
+    To(BTreeSet<String>),
+    /// Perhaps any: a consumer's metadata cannot be read.
+    Anything,
+}
+
+impl Default for Subscribed {
+    fn default() -> Self {
+        Self::To(BTreeSet::new())
+    }
+}
+
+impl Subscribed {
+    /// Whether a member may subscribe to `topic`.
+    pub(in crate::broker) fn contains(&self, topic: &str) -> bool {
+        match self {
+            Self::To(topics) => topics.contains(topic),
+            Self::Anything => true,
+        }
+    }
+}
+
 /// A group of the classic protocol.
 #[derive(Clone, Debug, Default)]
 pub(in crate::broker) struct Group {
@@ -204,7 +229,9 @@ impl Group {
             };
             return self.answers.push((sync.ticket, Answer::Sync(answer)));
         }
-        if let Some(earlier) = member.syncing.replace(sync.ticket) {
+        if let Some(earlier) = member.syncing.replace(sync.ticket)
+            && earlier != sync.ticket
+        {
             self.answers.push((earlier, superseded_sync()));
         }
         if self.leader.as_ref() == Some(id) {
@@ -291,14 +318,20 @@ impl Group {
         self.answers.retain(|(other, _)| *other != ticket);
     }
 
-    /// Whether a member subscribes to `topic`. Consumers whose subscription cannot be read may.
-    pub(in crate::broker) fn is_subscribed(&self, topic: &str) -> bool {
+    /// What its members subscribe to, as far as can be known.
+    pub(in crate::broker) fn subscribed(&self) -> Subscribed {
+        if !self.is_of_consumers() {
+            return Subscribed::default();
+        }
         let protocol = self.protocol.as_deref().unwrap_or_default();
-        let subscribes = |member: &Member| {
-            subscribed_topics(&member.metadata(protocol))
-                .is_none_or(|topics| topics.iter().any(|name| name == topic))
-        };
-        self.is_of_consumers() && self.members.values().any(subscribes)
+        let mut topics = BTreeSet::new();
+        for member in self.members.values() {
+            match subscribed_topics(&member.metadata(protocol)) {
+                Some(names) => topics.extend(names),
+                None => return Subscribed::Anything,
+            }
+        }
+        Subscribed::To(topics)
     }
 
     /// The next moment at which something happens by itself.
@@ -496,7 +529,9 @@ impl Group {
         member.rebalance_timeout = join.rebalance_timeout;
         member.session_timeout = join.session_timeout;
         // Two joins of one member: the earlier one's client has given it up.
-        if let Some(earlier) = member.joining.replace(join.ticket) {
+        if let Some(earlier) = member.joining.replace(join.ticket)
+            && earlier != join.ticket
+        {
             let refused = Joined::refused(ErrorCode::REBALANCE_IN_PROGRESS, id);
             self.answers.push((earlier, Answer::Join(refused)));
         }

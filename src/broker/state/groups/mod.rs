@@ -23,8 +23,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-pub(in crate::broker) use classic::{Group, GroupState};
-pub(in crate::broker) use member::{Answer, Identity, Ticket};
+pub(in crate::broker) use classic::{Group, GroupState, Subscribed};
+pub(in crate::broker) use member::{Answer, Identity, Join, Joined, Sync, Synced, Ticket};
 pub(in crate::broker) use offsets::{Committed, Offsets};
 
 use super::State;
