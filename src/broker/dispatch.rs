@@ -12,9 +12,10 @@ use super::faults::{Action, Asked, Strike};
 use super::state::State;
 use crate::clock::{self, Deadline};
 use crate::protocol::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest,
-    DeleteTopicsRequest, DescribeGroupsRequest, DescribeProducersRequest, FetchRequest,
-    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest,
+    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    DescribeGroupsRequest, DescribeProducersRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
     SyncGroupRequest,
@@ -72,6 +73,10 @@ apis! {
     OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpochRequest,
     DELETE_GROUPS DeleteGroupsRequest,
     OFFSET_DELETE OffsetDeleteRequest,
+    DESCRIBE_CONFIGS DescribeConfigsRequest,
+    CREATE_PARTITIONS CreatePartitionsRequest,
+    INCREMENTAL_ALTER_CONFIGS IncrementalAlterConfigsRequest,
+    DESCRIBE_CLUSTER DescribeClusterRequest,
     DESCRIBE_PRODUCERS DescribeProducersRequest,
 }
 

@@ -1,13 +1,15 @@
 //! `CreateTopics`, API 19, versions 0-7: makes topics.
 //!
 //! Any broker answers, as in KRaft. Each topic is checked by itself: name, counts or assignments; a name
-//! that comes twice is refused. The topic has its leaders before the answer. Settings are kept as they
-//! are given; those that Kafka does not know are refused with `INVALID_CONFIG` by `configs`.
+//! that comes twice is refused. The topic has its leaders before the answer. Settings are
+//! checked as Kafka does (`INVALID_CONFIG`), before counts, and told in the answer with all others from version
+//! 5 on (KIP-525).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::call::{Api, Call, Outcome};
-use super::super::state::{State, TopicError};
+use super::super::state::{State, TopicError, check_configs};
+use super::describe_configs::of_new_topic;
 use crate::protocol::messages::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicResult, CreateTopicsRequest,
     CreateTopicsResponse,
@@ -35,14 +37,15 @@ impl Api for CreateTopicsRequest {
             } else {
                 create(call.state, topic, self.validate_only)
             };
-            rows.push(row(topic, made));
+            rows.push(row(topic, made, call));
         }
         Outcome::Answer(CreateTopicsResponse { topics: rows, ..Default::default() })
     }
 
-    fn refuse(&self, error: ErrorCode, _call: &mut Call<'_>) -> CreateTopicsResponse {
-        let refused =
-            |topic: &CreatableTopic| row(topic, Err(TopicError::new(error, error.to_string())));
+    fn refuse(&self, error: ErrorCode, call: &mut Call<'_>) -> CreateTopicsResponse {
+        let refused = |topic: &CreatableTopic| {
+            row(topic, Err(TopicError::new(error, error.to_string())), call)
+        };
         CreateTopicsResponse {
             topics: self.topics.iter().map(refused).collect(),
             ..Default::default()
@@ -58,14 +61,21 @@ impl Api for CreateTopicsRequest {
     }
 }
 
-/// Id, partitions and replication of a topic that was made.
-type Made = (Uuid, i32, i16);
+/// A topic that was made, or could be.
+struct Made {
+    id: Uuid,
+    partitions: i32,
+    replication: i16,
+    configs: BTreeMap<String, String>,
+}
 
 fn create(
     state: &mut State,
     topic: &CreatableTopic,
     validate_only: bool,
 ) -> Result<Made, TopicError> {
+    state.check_new(&topic.name)?;
+    let configs = configs(state, topic)?;
     let replicas = if topic.assignments.is_empty() {
         state.plan_topic(&topic.name, topic.num_partitions, topic.replication_factor)?
     } else {
@@ -77,16 +87,27 @@ fn create(
         state.plan_topic(&topic.name, 1, 1)?;
         assigned(state, &topic.assignments)?
     };
-    let configs: BTreeMap<String, String> = topic
-        .configs
-        .iter()
-        .filter_map(|config| Some((config.name.clone(), config.value.clone()?)))
-        .collect();
     let partitions = replicas.len() as i32;
     let replication = replicas.first().map_or(0, Vec::len) as i16;
-    let id =
-        if validate_only { Uuid::ZERO } else { state.create_topic(&topic.name, replicas, configs) };
-    Ok((id, partitions, replication))
+    let id = if validate_only {
+        Uuid::ZERO
+    } else {
+        state.create_topic(&topic.name, replicas, configs.clone())
+    };
+    Ok(Made { id, partitions, replication, configs })
+}
+
+/// What is set for the topic, checked.
+fn configs(state: &State, topic: &CreatableTopic) -> Result<BTreeMap<String, String>, TopicError> {
+    let mut wanted = BTreeMap::new();
+    for config in &topic.configs {
+        let Some(value) = &config.value else {
+            let message = format!("Null value not supported for topic configs: {}", config.name);
+            return Err(TopicError::new(ErrorCode::INVALID_CONFIG, message));
+        };
+        wanted.insert(config.name.clone(), value.clone());
+    }
+    check_configs(&wanted, state.release)
 }
 
 /// The replicas as the request assigns them: partitions from 0 without a gap, brokers that exist.
@@ -118,15 +139,20 @@ fn assigned(
     Ok(replicas.into_values().collect())
 }
 
-fn row(topic: &CreatableTopic, made: Result<Made, TopicError>) -> CreatableTopicResult {
+fn row(
+    topic: &CreatableTopic,
+    made: Result<Made, TopicError>,
+    call: &Call<'_>,
+) -> CreatableTopicResult {
     let name = topic.name.clone();
     match made {
-        Ok((topic_id, num_partitions, replication_factor)) => CreatableTopicResult {
+        Ok(made) => CreatableTopicResult {
             name,
-            topic_id,
+            topic_id: made.id,
             error_message: None,
-            num_partitions,
-            replication_factor,
+            num_partitions: made.partitions,
+            replication_factor: made.replication,
+            configs: Some(of_new_topic(call.state.describe_topic(&made.configs, call.broker))),
             ..Default::default()
         },
         Err(error) => CreatableTopicResult {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! nodes    the brokers: up or not, frozen, where they listen
+//! configs  the settings of topics: names, types, defaults, valid values; described: as they are told
 //! topics   topics, partitions, who leads them
 //! log      the log of a partition: batches, epochs, producers
 //! records  partitions as requests name them
@@ -14,7 +15,9 @@
 //! Invariant: every change of what a waiting request may wait for raises [`State::changes`], which is
 //! what wakes it; so it goes through [`State::changed`].
 
+mod configs;
 mod coordinators;
+mod described;
 mod groups;
 mod log;
 mod nodes;
@@ -24,6 +27,8 @@ mod topics;
 
 use std::collections::BTreeMap;
 
+pub(super) use configs::{Setting, check as check_configs, parts};
+pub(super) use described::{ALL_BROKERS, Described, Resource, Source};
 pub(super) use groups::{
     Answer, Committed, Group, GroupState, Identity, Join, Joined, Offsets, Subscribed, Sync, Synced,
 };
@@ -35,7 +40,7 @@ pub(super) use log::{
 pub(super) use nodes::Node;
 pub(super) use records::Wanted;
 pub(super) use sessions::{Session, SessionKey, Sessions};
-pub(super) use topics::{Partition, Topic, TopicError};
+pub(super) use topics::{PARTITIONS_MAX, Partition, Topic, TopicError, check_name};
 
 use super::faults::Faults;
 use super::release::Release;
@@ -54,6 +59,8 @@ pub(super) struct State {
     meter: log::Meter,
     next_producer_id: i64,
     pub(super) fetch_sessions: BTreeMap<i32, Sessions>,
+    /// What was set for brokers, by id; see `described`.
+    broker_configs: BTreeMap<i32, BTreeMap<String, String>>,
     groups: groups::Groups,
     /// Groups and transactional ids that were moved, and where.
     moved: BTreeMap<String, i32>,
@@ -92,6 +99,7 @@ impl State {
             meter: log::Meter::default(),
             next_producer_id: 0,
             fetch_sessions: BTreeMap::new(),
+            broker_configs: BTreeMap::new(),
             groups: groups::Groups::default(),
             moved: BTreeMap::new(),
             changes: 0,

@@ -59,17 +59,23 @@ impl State {
         partitions: i32,
         replication: i16,
     ) -> Result<Vec<Vec<i32>>, TopicError> {
-        check_name(name)?;
-        if self.topics.contains_key(name) {
-            let message = format!("Topic '{name}' already exists.");
-            return Err(TopicError::new(ErrorCode::TOPIC_ALREADY_EXISTS, message));
-        }
+        self.check_new(name)?;
         let partitions = if partitions == -1 { self.settings.partitions } else { partitions };
         if !(1..=PARTITIONS_MAX).contains(&partitions) {
             let message = "Number of partitions was set to an invalid non-positive value.";
             return Err(TopicError::new(ErrorCode::INVALID_PARTITIONS, message));
         }
         self.place(partitions, replication)
+    }
+
+    /// Checks that a topic can be called `name` and none is.
+    pub(in crate::broker) fn check_new(&self, name: &str) -> Result<(), TopicError> {
+        check_name(name)?;
+        if self.topics.contains_key(name) {
+            let message = format!("Topic '{name}' already exists.");
+            return Err(TopicError::new(ErrorCode::TOPIC_ALREADY_EXISTS, message));
+        }
+        Ok(())
     }
 
     /// Replicas for `partitions` new partitions, one after the other around the brokers.
@@ -82,13 +88,15 @@ impl State {
         let live: Vec<i32> = self.live().map(|(id, _)| id).collect();
         let count = usize::try_from(replication).unwrap_or(0);
         if count == 0 {
-            let message = "Replication factor must be larger than 0.";
+            let message =
+                "Replication factor must be larger than 0, or -1 to use the default value.";
             return Err(TopicError::new(ErrorCode::INVALID_REPLICATION_FACTOR, message));
         }
         if count > live.len() {
             let message = format!(
                 "Unable to replicate the partition {replication} time(s): The target replication factor of {replication} \
-                 cannot be reached because only {} broker(s) are registered.",
+                 cannot be reached because only {} broker(s) are registered or some brokers have all their log directories \
+                 cordoned.",
                 live.len()
             );
             return Err(TopicError::new(ErrorCode::INVALID_REPLICATION_FACTOR, message));
@@ -105,20 +113,28 @@ impl State {
         configs: BTreeMap<String, String>,
     ) -> Uuid {
         let id = self.new_id();
-        let partitions = replicas
-            .into_iter()
-            .map(|replicas| Partition {
-                leader: -1,
-                leader_epoch: -1,
-                replicas,
-                log: self.new_log(),
-            })
-            .collect();
+        let partitions = self.new_partitions(replicas);
         self.names.insert(id, name.to_owned());
         self.topics.insert(name.to_owned(), Topic { id, partitions, configs });
         self.elect_leaders();
         self.changed();
         id
+    }
+
+    /// Gives a topic that exists more partitions, whose replicas were checked.
+    pub(in crate::broker) fn add_partitions(&mut self, name: &str, replicas: Vec<Vec<i32>>) {
+        let added = self.new_partitions(replicas);
+        if let Some(topic) = self.topics.get_mut(name) {
+            topic.partitions.extend(added);
+        }
+        self.elect_leaders();
+        self.changed();
+    }
+
+    fn new_partitions(&self, replicas: Vec<Vec<i32>>) -> Vec<Partition> {
+        let empty =
+            |replicas| Partition { leader: -1, leader_epoch: -1, replicas, log: self.new_log() };
+        replicas.into_iter().map(empty).collect()
     }
 
     /// Deletes a topic with everything in it.
@@ -194,7 +210,7 @@ impl Partition {
 }
 
 /// Kafka's rules for topic names.
-fn check_name(name: &str) -> Result<(), TopicError> {
+pub(in crate::broker) fn check_name(name: &str) -> Result<(), TopicError> {
     let illegal = |why: String| Err(TopicError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why));
     if name.is_empty() {
         return illegal("Topic name is invalid: the empty string is not allowed".to_owned());

@@ -1,5 +1,6 @@
 //! The cluster by its own client.
 
+mod admin;
 mod asking;
 mod faults;
 mod fetch;
