@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::sasl;
 use super::state::State;
 use crate::protocol::{ErrorCode, Request};
 
@@ -40,6 +41,8 @@ pub(super) trait Api: Request {
 pub(super) enum Outcome<R> {
     /// The answer.
     Answer(R),
+    /// The answer, after which the connection is closed. Says why, for the log.
+    AnswerAndClose(R, &'static str),
     /// Not yet: again when the state has changed, and at this moment at the latest.
     Wait(Instant),
     /// No answer, as to Produce with acks 0; the connection stays.
@@ -84,4 +87,6 @@ pub(super) struct Peer {
     pub(super) host: String,
     /// As the present request says.
     pub(super) client_id: Option<String>,
+    /// Who it is, where that is asked.
+    pub(super) sasl: sasl::Session,
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::observe::Observed;
 use super::release::Release;
+use super::sasl::SaslMechanism;
 use super::server::{Limits, Server, Shared};
 use super::state::{Settings, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +31,8 @@ pub struct Builder {
     bytes_max: usize,
     group_session_timeout_min: Duration,
     seed: Option<u64>,
+    users: Vec<(SaslMechanism, String, String)>,
+    session_max: Option<Duration>,
 }
 
 impl Builder {
@@ -103,6 +106,21 @@ impl Builder {
         self
     }
 
+    /// Asks every client to authenticate by SASL, and lets this user in by `mechanism`. The mechanisms with
+    /// users are those that are offered; without a user, the default, nobody is asked. There is no TLS, so
+    /// passwords of [`SaslMechanism::Plain`] can be read on the way.
+    pub fn sasl_user(mut self, mechanism: SaslMechanism, name: &str, password: &str) -> Self {
+        self.users.push((mechanism, name.to_owned(), password.to_owned()));
+        self
+    }
+
+    /// How long an authenticated connection may be used before it has to authenticate again (KIP-368), Kafka's
+    /// `connections.max.reauth.ms`; no limit unless set.
+    pub fn sasl_session_max(mut self, time: Duration) -> Self {
+        self.session_max = Some(time);
+        self
+    }
+
     /// Starts the brokers. They listen when this returns.
     ///
     /// # Errors
@@ -134,7 +152,15 @@ impl Builder {
             connections_max: self.connections_max,
             idle_max: self.idle_max,
         };
-        let shared = Arc::new(Shared::new(State::new(self.release, settings, seed), limits));
+        let mut state = State::new(self.release, settings, seed);
+        for (mechanism, name, password) in &self.users {
+            if name.is_empty() || password.is_empty() {
+                return Err(config("sasl_user: name and password must not be empty".to_owned()));
+            }
+            state.add_user(*mechanism, name, password);
+        }
+        state.users.session_max = self.session_max;
+        let shared = Arc::new(Shared::new(state, limits));
         let mut cluster =
             Cluster { shared, servers: Mutex::new(BTreeMap::new()), bootstrap: String::new() };
         for id in 1..=self.brokers {
@@ -184,6 +210,8 @@ impl Cluster {
             bytes_max: 1 << 30,
             group_session_timeout_min: Duration::from_secs(6),
             seed: None,
+            users: Vec::new(),
+            session_max: None,
         }
     }
 

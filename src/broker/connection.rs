@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::call::Peer;
 use super::dispatch::{self, Reply};
+use super::sasl::Session;
 use super::server::Shared;
 use crate::protocol::{Bytes, Reader, RequestHeader, Writer};
 
@@ -49,12 +50,15 @@ impl Connection {
         stream.set_read_timeout(Some(shared.limits.idle_max))?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let host = format!("/{}", stream.peer_addr()?.ip());
-        let incarnation = shared.state.lock().incarnation(broker);
+        let (incarnation, sasl) = {
+            let state = shared.state.lock();
+            (state.incarnation(broker), Session::new(&state.users))
+        };
         Ok(Self {
             stream: BufReader::with_capacity(READ_BUFFER_BYTES, stream),
             broker,
             incarnation,
-            peer: Peer { connection: number, host, ..Peer::default() },
+            peer: Peer { connection: number, host, sasl, ..Peer::default() },
             shared,
         })
     }
@@ -76,14 +80,7 @@ fn run(connection: &mut Connection) -> String {
             Ok(None) => return "the client has closed".to_owned(),
             Err(error) => return error.to_string(),
         };
-        let mut reader = Reader::shared(&frame);
-        let header = match RequestHeader::decode(&mut reader) {
-            Ok(header) => header,
-            Err(error) => return format!("no request header: {error}"),
-        };
-        let start = reader.position();
-        let body = frame.slice(start..frame.len()).expect("the reader stands inside the frame");
-        match dispatch::serve(connection, &header, &body) {
+        match reply(connection, &frame) {
             Reply::Send(answer) => {
                 if let Err(error) = write_all(connection.stream.get_ref(), &answer) {
                     return format!("the answer could not be sent: {error}");
@@ -99,6 +96,21 @@ fn run(connection: &mut Connection) -> String {
             Reply::Close(why) => return why,
         }
     }
+}
+
+/// What a frame gets.
+fn reply(connection: &mut Connection, frame: &Bytes) -> Reply {
+    if connection.peer.sasl.awaits_raw_token() {
+        return dispatch::serve_raw_token(connection, frame);
+    }
+    let mut reader = Reader::shared(frame);
+    let header = match RequestHeader::decode(&mut reader) {
+        Ok(header) => header,
+        Err(error) => return Reply::Close(format!("no request header: {error}")),
+    };
+    let start = reader.position();
+    let body = frame.slice(start..frame.len()).expect("the reader stands inside the frame");
+    dispatch::serve(connection, &header, &body)
 }
 
 /// The next frame without its size, `None` at the end of the stream.

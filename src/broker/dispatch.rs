@@ -9,6 +9,7 @@ use super::api::api_versions;
 use super::call::{Api, Call, Outcome};
 use super::connection::Connection;
 use super::faults::{Action, Asked, Strike};
+use super::sasl::Step;
 use super::state::State;
 use crate::clock::{self, Deadline};
 use crate::protocol::messages::{
@@ -18,7 +19,7 @@ use crate::protocol::messages::{
     HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-    SyncGroupRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
 };
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
@@ -74,6 +75,8 @@ apis! {
     DELETE_GROUPS DeleteGroupsRequest,
     OFFSET_DELETE OffsetDeleteRequest,
     DESCRIBE_CONFIGS DescribeConfigsRequest,
+    SASL_HANDSHAKE SaslHandshakeRequest,
+    SASL_AUTHENTICATE SaslAuthenticateRequest,
     CREATE_PARTITIONS CreatePartitionsRequest,
     INCREMENTAL_ALTER_CONFIGS IncrementalAlterConfigsRequest,
     DESCRIBE_CLUSTER DescribeClusterRequest,
@@ -85,15 +88,38 @@ pub(super) fn serve(connection: &mut Connection, header: &RequestHeader, body: &
     connection.peer.client_id.clone_from(&header.client_id);
     let (broker, number) = (connection.broker, connection.peer.connection);
     connection.shared.observed.lock().add(broker, number, header.clone(), body.clone());
+    if let Err(why) = connection.peer.sasl.admit(header.api, clock::now()) {
+        return Reply::Close(why);
+    }
     let offered = connection.shared.state.lock().release.versions(header.api);
     match offered {
-        Some(range) if range.contains(header.version) => route(connection, header, body),
+        Some(range) if range.contains(header.version) => {
+            if header.api == ApiKey::API_VERSIONS {
+                connection.peer.sasl.versions_told();
+            }
+            route(connection, header, body)
+        }
         Some(_) if header.api == ApiKey::API_VERSIONS => {
             let release = connection.shared.state.lock().release;
             // In the form of version 0, which every client reads (KIP-511).
             answer(header, 0, &api_versions::unsupported(release))
         }
         _ => Reply::Close(format!("{} v{} is not served", header.api, header.version)),
+    }
+}
+
+/// Serves a token of SASL that comes without a header, as after `SaslHandshake` version 0.
+pub(super) fn serve_raw_token(connection: &mut Connection, token: &Bytes) -> Reply {
+    let mut state = connection.shared.state.lock();
+    match state.sasl_token(&mut connection.peer.sasl, token, clock::now()) {
+        Step::Continue(token) | Step::Done(token, _) => {
+            let mut writer = Writer::new();
+            writer.put_be((token.len() as i32).to_be_bytes());
+            writer.put(&token);
+            Reply::Send(writer)
+        }
+        Step::Failed(why) => Reply::Close(why),
+        Step::IllegalState => Reply::Close("a token out of turn".to_owned()),
     }
 }
 
@@ -167,6 +193,13 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
                     }
                 }
                 return damaged(answer(header, header.version, &response), action);
+            }
+            Outcome::AnswerAndClose(response, why) => {
+                drop(state);
+                return match damaged(answer(header, header.version, &response), action) {
+                    Reply::Send(writer) => Reply::SendAndClose(writer, why.to_owned()),
+                    other => other,
+                };
             }
             Outcome::Silence if matches!(action, Action::Damage(_)) => {
                 return Reply::Close("a fault".to_owned());

@@ -19,6 +19,7 @@
 //! faults       what a real broker cannot be told to do
 //! call         what a handler gets (Call) and gives back (Outcome)
 //! api/         one file per API, each opening with its versions and behaviour
+//! sasl         who is at the other end; SCRAM
 //! state/       what the cluster knows: brokers, topics, logs; no sockets, no threads
 //! release      which Kafka it poses as: versions of every API, features
 //! ```
@@ -50,6 +51,7 @@ mod faults;
 mod logs;
 mod observe;
 mod release;
+mod sasl;
 mod server;
 mod state;
 #[cfg(test)]
@@ -60,3 +62,4 @@ pub use connection::WRITE_TIMEOUT;
 pub use faults::{Fault, FaultHandle};
 pub use observe::Observed;
 pub use release::Release;
+pub use sasl::SaslMechanism;

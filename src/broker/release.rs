@@ -65,6 +65,8 @@ ranges! {
     DELETE_GROUPS:    - (0, 1) (0, 2) (0, 2) (0, 3);
     OFFSET_DELETE:    - - (0, 0) (0, 0) (0, 0);
     DESCRIBE_CONFIGS: (0, 0) (0, 2) (0, 4) (0, 4) (1, 4);
+    SASL_HANDSHAKE: (0, 0) (0, 1) (0, 1) (0, 1) (0, 1);
+    SASL_AUTHENTICATE: - (0, 0) (0, 2) (0, 2) (0, 2);
     CREATE_PARTITIONS: - (0, 1) (0, 3) (0, 3) (0, 3);
     INCREMENTAL_ALTER_CONFIGS: - - (0, 1) (0, 1) (0, 1);
     DESCRIBE_CLUSTER: - - (0, 0) (0, 1) (0, 2);

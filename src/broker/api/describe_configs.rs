@@ -97,8 +97,7 @@ impl DescribeConfigsRequest {
         version: i16,
     ) -> Vec<DescribeConfigsResourceResult> {
         let keys = resource.configuration_keys.as_ref();
-        let wanted =
-            |one: &Described| keys.is_none_or(|keys| keys.iter().any(|key| *key == one.name));
+        let wanted = |one: &Described| keys.is_none_or(|keys| keys.contains(&one.name));
         let row = |one: Described| DescribeConfigsResourceResult {
             read_only: one.read_only,
             is_default: version == 0 && one.source() == Source::Default,

@@ -224,7 +224,7 @@ impl Setting {
                 format!("Value must be no more than {max}")
             }
             Valid::WithinOrDefault(min, max)
-                if (number < min as f64 || number > max as f64) && number != -1.0 =>
+                if number > max as f64 || (number < min as f64 && shown != "-1") =>
             {
                 format!("Value must be between {min} and {max} or equal to -1")
             }

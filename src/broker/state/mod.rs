@@ -26,6 +26,7 @@ mod sessions;
 mod topics;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 pub(super) use configs::{Setting, check as check_configs, parts};
 pub(super) use described::{ALL_BROKERS, Described, Resource, Source};
@@ -44,6 +45,7 @@ pub(super) use topics::{PARTITIONS_MAX, Partition, Topic, TopicError, check_name
 
 use super::faults::Faults;
 use super::release::Release;
+use super::sasl::{SaslMechanism, Session as SaslSession, Step, Users};
 use crate::protocol::Uuid;
 
 /// What the cluster knows.
@@ -53,6 +55,8 @@ pub(super) struct State {
     pub(super) cluster_id: String,
     pub(super) settings: Settings,
     pub(super) faults: Faults,
+    /// Who may come in; nobody is asked while it is empty.
+    pub(super) users: Users,
     nodes: BTreeMap<i32, Node>,
     topics: BTreeMap<String, Topic>,
     names: BTreeMap<Uuid, String>,
@@ -93,6 +97,7 @@ impl State {
             cluster_id,
             settings,
             faults: Faults::default(),
+            users: Users::default(),
             nodes: BTreeMap::new(),
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -105,6 +110,21 @@ impl State {
             changes: 0,
             random,
         }
+    }
+
+    /// Lets a user in by `mechanism`; from then on connections have to say who they are.
+    pub(super) fn add_user(&mut self, mechanism: SaslMechanism, name: &str, password: &str) {
+        self.users.add(mechanism, name, password, &mut self.random);
+    }
+
+    /// Takes a token of the client of a connection.
+    pub(super) fn sasl_token(
+        &mut self,
+        session: &mut SaslSession,
+        token: &[u8],
+        now: Instant,
+    ) -> Step {
+        session.token(token, &self.users, &mut self.random, now)
     }
 
     /// Notes that something changed that a request may wait for.

@@ -8,6 +8,7 @@ mod groups;
 mod produce;
 mod raw;
 mod records;
+mod sasl;
 
 use super::*;
 use crate::Client;
