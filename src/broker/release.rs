@@ -1,7 +1,7 @@
 //! Which Kafka the cluster poses as: the versions of every API, and the features.
 //!
-//! The ranges are those that brokers of the release advertise and serve (`ApiVersions`), cut to what
-//! is implemented here. Kafka 4.x lists Produce from version 0 on (KAFKA-18659) and closes the
+//! The ranges are those that brokers of 0.11.0.3, 2.1.1, 2.8.2, 3.9.2 and 4.4.0 answered to ApiVersions,
+//! each asked with its own settings; an API that is not implemented here is left out. Kafka 4.x lists Produce from version 0 on (KAFKA-18659) and closes the
 //! connection on versions 0 to 2: so does [`Release::V4_4`].
 
 use super::dispatch::SERVED;
@@ -43,34 +43,42 @@ macro_rules! ranges {
 }
 
 ranges! {
-    PRODUCE:          (0, 3) (0, 7) (0, 9) (0, 11) (3, 13);
-    FETCH:            (0, 5) (0, 10) (0, 12) (0, 17) (4, 18);
-    LIST_OFFSETS:     (0, 2) (0, 4) (0, 6) (0, 9) (1, 11);
-    METADATA:         (0, 4) (0, 7) (0, 11) (0, 12) (0, 13);
-    OFFSET_COMMIT:    (0, 3) (0, 6) (0, 8) (0, 9) (2, 10);
-    OFFSET_FETCH:     (0, 3) (0, 5) (0, 7) (0, 9) (1, 10);
+    PRODUCE: (0, 3) (0, 7) (0, 9) (0, 11) (3, 13);
+    FETCH: (0, 5) (0, 10) (0, 12) (0, 17) (4, 18);
+    LIST_OFFSETS: (0, 2) (0, 4) (0, 6) (0, 9) (1, 11);
+    METADATA: (0, 4) (0, 7) (0, 11) (0, 12) (0, 13);
+    OFFSET_COMMIT: (0, 3) (0, 6) (0, 8) (0, 9) (2, 10);
+    OFFSET_FETCH: (0, 3) (0, 5) (0, 7) (0, 9) (1, 10);
     FIND_COORDINATOR: (0, 1) (0, 2) (0, 3) (0, 6) (0, 6);
-    JOIN_GROUP:       (0, 2) (0, 3) (0, 7) (0, 9) (0, 9);
-    HEARTBEAT:        (0, 1) (0, 2) (0, 4) (0, 4) (0, 4);
-    LEAVE_GROUP:      (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
-    SYNC_GROUP:       (0, 1) (0, 2) (0, 5) (0, 5) (0, 5);
-    DESCRIBE_GROUPS:  (0, 1) (0, 2) (0, 5) (0, 5) (0, 6);
-    LIST_GROUPS:      (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
-    API_VERSIONS:     (0, 1) (0, 2) (0, 3) (0, 4) (0, 5);
-    CREATE_TOPICS:    (0, 2) (0, 3) (0, 7) (0, 7) (2, 7);
-    DELETE_TOPICS:    (0, 1) (0, 3) (0, 6) (0, 6) (1, 6);
-    DELETE_RECORDS:   (0, 0) (0, 1) (0, 2) (0, 2) (0, 2);
+    JOIN_GROUP: (0, 2) (0, 3) (0, 7) (0, 9) (0, 9);
+    HEARTBEAT: (0, 1) (0, 2) (0, 4) (0, 4) (0, 4);
+    LEAVE_GROUP: (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
+    SYNC_GROUP: (0, 1) (0, 2) (0, 5) (0, 5) (0, 5);
+    DESCRIBE_GROUPS: (0, 1) (0, 2) (0, 5) (0, 5) (0, 6);
+    LIST_GROUPS: (0, 1) (0, 2) (0, 4) (0, 5) (0, 5);
+    SASL_HANDSHAKE: (0, 0) (0, 1) (0, 1) (0, 1) (0, 1);
+    API_VERSIONS: (0, 1) (0, 2) (0, 3) (0, 4) (0, 5);
+    CREATE_TOPICS: (0, 2) (0, 3) (0, 7) (0, 7) (2, 7);
+    DELETE_TOPICS: (0, 1) (0, 3) (0, 6) (0, 6) (1, 6);
+    DELETE_RECORDS: (0, 0) (0, 1) (0, 2) (0, 2) (0, 2);
     INIT_PRODUCER_ID: (0, 0) (0, 1) (0, 4) (0, 5) (0, 5);
     OFFSET_FOR_LEADER_EPOCH: (0, 0) (0, 2) (0, 4) (0, 4) (2, 4);
-    DELETE_GROUPS:    - (0, 1) (0, 2) (0, 2) (0, 3);
-    OFFSET_DELETE:    - - (0, 0) (0, 0) (0, 0);
+    ADD_PARTITIONS_TO_TXN: (0, 0) (0, 1) (0, 3) (0, 5) (0, 5);
+    ADD_OFFSETS_TO_TXN: (0, 0) (0, 1) (0, 3) (0, 4) (0, 4);
+    END_TXN: (0, 0) (0, 1) (0, 3) (0, 4) (0, 5);
+    TXN_OFFSET_COMMIT: (0, 0) (0, 2) (0, 3) (0, 4) (0, 6);
     DESCRIBE_CONFIGS: (0, 0) (0, 2) (0, 4) (0, 4) (1, 4);
-    SASL_HANDSHAKE: (0, 0) (0, 1) (0, 1) (0, 1) (0, 1);
     SASL_AUTHENTICATE: - (0, 0) (0, 2) (0, 2) (0, 2);
     CREATE_PARTITIONS: - (0, 1) (0, 3) (0, 3) (0, 3);
+    DELETE_GROUPS: - (0, 1) (0, 2) (0, 2) (0, 3);
     INCREMENTAL_ALTER_CONFIGS: - - (0, 1) (0, 1) (0, 1);
+    OFFSET_DELETE: - - (0, 0) (0, 0) (0, 0);
     DESCRIBE_CLUSTER: - - (0, 0) (0, 1) (0, 2);
     DESCRIBE_PRODUCERS: - - (0, 0) (0, 0) (0, 0);
+    DESCRIBE_TRANSACTIONS: - - - (0, 0) (0, 0);
+    LIST_TRANSACTIONS: - - - (0, 1) (0, 2);
+    CONSUMER_GROUP_HEARTBEAT: - - - (0, 0) (0, 1);
+    CONSUMER_GROUP_DESCRIBE: - - - (0, 0) (0, 1);
 }
 
 impl Release {
@@ -101,5 +109,23 @@ impl Release {
     /// The finalized level of `transaction.version` (KIP-890): 2 is the present protocol.
     pub(super) fn transaction_version(self) -> i16 {
         if self >= Self::V4_4 { 2 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_served_is_served_as_some_release_does_and_can_be_encoded() {
+        let releases = [Release::V0_11, Release::V2_1, Release::V2_8, Release::V3_9, Release::V4_4];
+        for api in SERVED {
+            assert!(range(Release::V4_4, *api).is_some(), "{api}");
+            let known = api.facts().expect("an API of this crate").stable;
+            for range in releases.iter().filter_map(|release| range(*release, *api)) {
+                let both = range.intersection(known);
+                assert_eq!(both, Some(range), "{api}");
+            }
+        }
     }
 }

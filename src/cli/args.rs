@@ -30,6 +30,8 @@ pub(super) enum Command {
     WorkQueue(WorkQueueArgs),
     /// Run the main job on real input and check that every record arrived
     Demo(DemoArgs),
+    /// Run brokers in this process, for development; nothing is kept
+    Broker(BrokerArgs),
 }
 
 /// Where Kafka is, for every command.
@@ -41,6 +43,19 @@ pub(super) struct ClusterArgs {
     /// A property by its Java name, as linger.ms=20; may be repeated
     #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = name_value)]
     pub(super) properties: Vec<(String, String)>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct BrokerArgs {
+    /// Port of the first broker, the others follow; 0: ports of the system's choice
+    #[arg(long, default_value_t = 9092)]
+    pub(super) port: u16,
+    /// How many brokers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) brokers: i32,
+    /// A topic that is there from the start; may be repeated. Others are made when they are asked for
+    #[arg(short = 't', long = "topic", value_name = "NAME:PARTITIONS", value_parser = name_partitions)]
+    pub(super) topics: Vec<(String, i32)>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -227,6 +242,14 @@ pub(super) struct DemoArgs {
     /// Most offsets of one unit
     #[arg(long, value_name = "N", default_value_t = 5000)]
     pub(super) unit_size: u32,
+}
+
+fn name_partitions(text: &str) -> Result<(String, i32), String> {
+    let parsed = text.rsplit_once(':').and_then(|(name, count)| Some((name, count.parse().ok()?)));
+    match parsed {
+        Some((name, count)) if !name.is_empty() => Ok((name.to_owned(), count)),
+        _ => Err("expected is NAME:PARTITIONS".to_owned()),
+    }
 }
 
 fn name_value(text: &str) -> Result<(String, String), String> {

@@ -8,6 +8,7 @@
 //! workers     consume -g: organiser candidate and workers
 //! work_queue  what the queue holds
 //! demo        the main job on real input, checked at the end
+//! broker      brokers in the process, for development
 //! format      the -f language; output: standard output, shared and flushed
 //! signals     SIGINT and SIGTERM; report: words on standard error
 //! ```
@@ -19,6 +20,7 @@
 //! reach it.
 
 mod args;
+mod broker;
 mod consume;
 mod demo;
 mod format;
@@ -76,5 +78,6 @@ fn run(command: Command) -> Result<End> {
         Command::Consume(args) => consume::run(&args),
         Command::WorkQueue(args) => work_queue::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Broker(args) => broker::run(&args),
     }
 }

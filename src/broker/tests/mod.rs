@@ -5,6 +5,7 @@ mod asking;
 mod faults;
 mod fetch;
 mod groups;
+mod hostile;
 mod produce;
 mod raw;
 mod records;
