@@ -1,9 +1,11 @@
 //! The APIs this crate speaks: keys, versions, headers.
 //!
-//! `apis!` is the registry: one row per API with its messages and its version facts. A version is
-//! flexible from `flexible` on (KIP-482), and the two header versions follow from that alone, with
-//! the one exception of the response to `ApiVersions`, whose header is never flexible so that a
-//! client can read it before it knows the broker (KIP-511).
+//! `apis!` is the registry: one row per API with its messages and its version facts. Those of
+//! `flexible` are flexible (KIP-482), no version at all where that is empty, and the two header
+//! versions follow from that alone, with the one exception of the response to `ApiVersions`, whose
+//! header is never flexible so that a client can read it before it knows the broker (KIP-511).
+//! In those of `client throttles` the client itself waits out the throttle time (KIP-219); that is
+//! empty where there is none.
 
 use std::fmt;
 

@@ -1,22 +1,24 @@
 //! `AddPartitionsToTxn`, API 24: partitions that a transaction is about to write to (KIP-98).
 //!
 //! Goes to the transaction's coordinator. Versions up to 3 are for clients; later ones ask for
-//! several transactions at once and are sent by brokers (KIP-890).
+//! several transactions at once and are sent by brokers (KIP-890). All or nothing: where one
+//! partition fails, the others answer `OPERATION_NOT_ATTEMPTED`. Not needed by the newer
+//! transaction protocol (KIP-890): there the first Produce adds the partition.
 
 use super::super::ErrorCode;
 
 messages! {
     /// Adds partitions to transactions.
     struct AddPartitionsToTxnRequest {
-        /// The transactions.
+        /// The transactions, from version 4 on.
         transactions: Vec<AddPartitionsToTxnTransaction> [4+];
-        /// The transactional id.
+        /// The transactional id, up to version 3.
         v3_and_below_transactional_id: String [0-3];
-        /// The producer id.
+        /// The producer id, up to version 3.
         v3_and_below_producer_id: i64 [0-3];
-        /// The producer's epoch.
+        /// The producer's epoch, up to version 3.
         v3_and_below_producer_epoch: i16 [0-3];
-        /// The partitions.
+        /// The partitions, up to version 3.
         v3_and_below_topics: Vec<AddPartitionsToTxnTopic> [0-3];
     }
 
@@ -49,7 +51,7 @@ messages! {
         throttle_time_ms: i32 [0+];
         /// 0, or why it failed.
         error_code: ErrorCode [4+], ignorable;
-        /// What became of them, by transaction.
+        /// What became of them by transaction, from version 4 on.
         results_by_transaction: Vec<AddPartitionsToTxnResult> [4+];
         /// What became of them, up to version 3.
         results_by_topic_v3_and_below: Vec<AddPartitionsToTxnTopicResult> [0-3];

@@ -20,7 +20,7 @@ messages! {
     struct CreatePartitionsTopic {
         /// The topic.
         name: String [0+];
-        /// How many partitions it has afterwards.
+        /// How many partitions it has afterwards: more than now, else `INVALID_PARTITIONS`.
         count: i32 [0+];
         /// The replicas of each new partition, `None` to leave that to the controller.
         assignments: Option<Vec<CreatePartitionsAssignment>> [0+] null[0+] = Some(Vec::new());

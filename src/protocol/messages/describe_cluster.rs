@@ -9,7 +9,8 @@ messages! {
     struct DescribeClusterRequest {
         /// Whether to say what the client may do with the cluster (KIP-430).
         include_cluster_authorized_operations: bool [0+];
-        /// Which addresses: 1 of brokers, 2 of controllers (KIP-919).
+        /// Which addresses: 1 of brokers, 2 of controllers (KIP-919). Asked of the wrong kind it
+        /// answers `MISMATCHED_ENDPOINT_TYPE`.
         endpoint_type: i8 [1+] = 1;
         /// Whether to name brokers that are fenced (KIP-1073).
         include_fenced_brokers: bool [2+];
@@ -28,12 +29,12 @@ messages! {
         endpoint_type: i8 [1+] = 1;
         /// The cluster's id.
         cluster_id: String [0+];
-        /// The controller, -1 when not known.
+        /// The controller, -1 when unknown. A KRaft broker names any live broker: it forwards what
+        /// is for the controller.
         controller_id: i32 [0+] = -1;
         /// The brokers.
         brokers: Vec<DescribeClusterBroker> [0+];
-        /// A bit for each operation that the client may do, `i32::MIN` when not asked for
-        /// (KIP-430).
+        /// Bit n stands for operation n of Kafka's ACLs; `i32::MIN` when not asked for (KIP-430).
         cluster_authorized_operations: i32 [0+] = i32::MIN;
     }
 
@@ -41,13 +42,13 @@ messages! {
     struct DescribeClusterBroker {
         /// Its id.
         broker_id: i32 [0+];
-        /// Where it listens.
+        /// Host name or address.
         host: String [0+];
-        /// Where it listens.
+        /// TCP port.
         port: i32 [0+];
         /// Its rack, if it has one.
         rack: Option<String> [0+] null[0+];
-        /// Whether it is fenced.
+        /// Whether it is registered but fenced, not live (KIP-1073).
         is_fenced: bool [2+];
     }
 }

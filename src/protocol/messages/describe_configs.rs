@@ -9,7 +9,7 @@ messages! {
     struct DescribeConfigsRequest {
         /// What to describe.
         resources: Vec<DescribeConfigsResource> [0+];
-        /// Whether to name the settings that each follows (KIP-226).
+        /// Whether to name all places that a value may come from (KIP-226).
         include_synonyms: bool [1+];
         /// Whether to explain each setting (KIP-569).
         include_documentation: bool [3+];
@@ -17,7 +17,8 @@ messages! {
 
     /// What to describe.
     struct DescribeConfigsResource {
-        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a group.
+        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a
+        /// group.
         resource_type: i8 [0+];
         /// Its name: of a topic or group, or a broker's id; empty for the default of all brokers.
         resource_name: String [0+];
@@ -40,7 +41,8 @@ messages! {
         error_code: ErrorCode [0+];
         /// The broker's own words about the error.
         error_message: Option<String> [0+] null[0+] = Some(String::new());
-        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a group.
+        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a
+        /// group.
         resource_type: i8 [0+];
         /// Its name: of a topic or group, or a broker's id; empty for the default of all brokers.
         resource_name: String [0+];
@@ -56,24 +58,24 @@ messages! {
         value: Option<String> [0+] null[0+] = Some(String::new());
         /// Whether it cannot be changed while the broker runs.
         read_only: bool [0+];
-        /// Whether it is the default; later versions give the source.
+        /// Whether it is the default, in version 0; later ones give the source.
         is_default: bool [0];
         /// Where the value comes from: 1 the topic, 2 this broker, 3 the default of all brokers, 4
         /// the broker's file, 5 the built-in default, 6 this broker's loggers, 7 metrics of
-        /// clients, 8 the group.
+        /// clients, 8 the group; -1 when not told.
         config_source: i8 [1+] = -1, ignorable;
         /// Whether it is secret.
         is_sensitive: bool [0+];
-        /// The settings that it follows, the nearest first.
+        /// Where a value was looked for, the setting itself first: the first that has one holds.
         synonyms: Vec<DescribeConfigsSynonym> [1+], ignorable;
-        /// 1 bool, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password; 0 not
-        /// known.
+        /// Its type: 1 bool, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9
+        /// password, 0 unknown (KIP-569).
         config_type: i8 [3+], ignorable;
         /// What it does.
         documentation: Option<String> [3+] null[0+] = Some(String::new()), ignorable;
     }
 
-    /// A setting that another one follows (KIP-226).
+    /// A place where the value of a setting was looked for (KIP-226).
     struct DescribeConfigsSynonym {
         /// The name.
         name: String [1+];

@@ -35,11 +35,12 @@ messages! {
         group_state: String [0+];
         /// The kind of protocol, `consumer` for consumers.
         protocol_type: String [0+];
-        /// The chosen protocol, an assignor's name for consumers.
+        /// The chosen protocol, an assignor's name for consumers; empty unless the group is
+        /// `Stable`.
         protocol_data: String [0+];
         /// The members.
         members: Vec<DescribedGroupMember> [0+];
-        /// A bit for each operation that the client may do, `i32::MIN` when not asked for (KIP-430).
+        /// Bit n stands for operation n of Kafka's ACLs; `i32::MIN` when not asked for (KIP-430).
         authorized_operations: i32 [3+] = i32::MIN;
     }
 
@@ -53,9 +54,15 @@ messages! {
         client_id: String [0+];
         /// The address that the member joined from.
         client_host: String [0+];
-        /// What the member told the leader.
+        /// What the member told the leader: for consumers a [`ConsumerProtocolSubscription`] behind
+        /// its version. Empty unless the group is `Stable`.
+        ///
+        /// [`ConsumerProtocolSubscription`]: super::ConsumerProtocolSubscription
         member_metadata: Bytes [0+];
-        /// What the leader assigned to it.
+        /// What the leader assigned to it: for consumers a [`ConsumerProtocolAssignment`] behind
+        /// its version. Empty unless the group is `Stable`.
+        ///
+        /// [`ConsumerProtocolAssignment`]: super::ConsumerProtocolAssignment
         member_assignment: Bytes [0+];
     }
 }

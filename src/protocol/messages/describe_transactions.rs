@@ -26,7 +26,7 @@ messages! {
         error_code: ErrorCode [0+];
         /// The transactional id (KIP-98).
         transactional_id: String [0+];
-        /// Its state.
+        /// Its state, in the words of `ListTransactions`.
         transaction_state: String [0+];
         /// After how long the coordinator aborts it, in milliseconds.
         transaction_timeout_ms: i32 [0+];
@@ -36,7 +36,7 @@ messages! {
         producer_id: i64 [0+];
         /// The producer's epoch.
         producer_epoch: i16 [0+];
-        /// The partitions in it.
+        /// The partitions in it; once it ends, those that still lack a marker.
         topics: Vec<DescribedTransactionTopic> [0+];
     }
 

@@ -1,7 +1,8 @@
 //! `EndTxn`, API 26: commits or aborts a transaction (KIP-98).
 //!
 //! Goes to the transaction's coordinator. From version 5 on the answer raises the producer's epoch
-//! (KIP-890).
+//! (KIP-890): only for the newer transaction protocol, an older one must stay below. Asked again,
+//! it answers the same; with the opposite wish `INVALID_TXN_STATE`.
 
 use super::super::ErrorCode;
 

@@ -17,7 +17,8 @@ messages! {
 
     /// What to change.
     struct AlterConfigsResource {
-        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a group.
+        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a
+        /// group.
         resource_type: i8 [0+];
         /// Its name: of a topic or group, or a broker's id; empty for the default of all brokers.
         resource_name: String [0+];
@@ -50,7 +51,8 @@ messages! {
         error_code: ErrorCode [0+];
         /// The broker's own words about the error.
         error_message: Option<String> [0+] null[0+] = Some(String::new());
-        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a group.
+        /// What it is: 2 a topic, 4 a broker, 8 a broker's loggers, 16 metrics of clients, 32 a
+        /// group.
         resource_type: i8 [0+];
         /// Its name: of a topic or group, or a broker's id; empty for the default of all brokers.
         resource_name: String [0+];

@@ -33,7 +33,10 @@ messages! {
     struct JoinGroupRequestProtocol {
         /// Its name, an assignor's for consumers.
         name: String [0+];
-        /// What the member tells the leader: a subscription, for consumers.
+        /// What the member tells the leader: for consumers a [`ConsumerProtocolSubscription`]
+        /// behind its version.
+        ///
+        /// [`ConsumerProtocolSubscription`]: super::ConsumerProtocolSubscription
         metadata: Bytes [0+];
     }
 
@@ -46,7 +49,7 @@ messages! {
         error_code: ErrorCode [0+];
         /// The generation that begins.
         generation_id: i32 [0+] = -1;
-        /// The kind of protocol, `consumer` for consumers.
+        /// The kind of protocol, `consumer` for consumers (KIP-559).
         protocol_type: Option<String> [7+] null[7+], ignorable;
         /// The chosen protocol.
         protocol_name: Option<String> [0+] null[7+] = Some(String::new());
@@ -54,7 +57,7 @@ messages! {
         leader: String [0+];
         /// Whether the leader has nothing to assign, since static members came back (KIP-814).
         skip_assignment: bool [9+];
-        /// The member's id, empty when it has none yet.
+        /// The member's id, which `MEMBER_ID_REQUIRED` brings too.
         member_id: String [0+];
         /// All members, for the leader; empty for the others.
         members: Vec<JoinGroupResponseMember> [0+];
@@ -62,11 +65,14 @@ messages! {
 
     /// A member, as the leader sees it.
     struct JoinGroupResponseMember {
-        /// The member's id, empty when it has none yet.
+        /// The member's id.
         member_id: String [0+];
         /// The id of a static member, `None` for a dynamic one (KIP-345).
         group_instance_id: Option<String> [5+] null[5+], ignorable;
-        /// What the member tells the leader: a subscription, for consumers.
+        /// What the member tells the leader: for consumers a [`ConsumerProtocolSubscription`]
+        /// behind its version.
+        ///
+        /// [`ConsumerProtocolSubscription`]: super::ConsumerProtocolSubscription
         metadata: Bytes [0+];
     }
 }

@@ -9,9 +9,9 @@ messages! {
     struct LeaveGroupRequest {
         /// The group.
         group_id: String [0+];
-        /// The member's id.
+        /// The member's id, up to version 2.
         member_id: String [0-2];
-        /// The members.
+        /// The members, from version 3 on.
         members: Vec<MemberIdentity> [3+];
     }
 

@@ -30,7 +30,7 @@ messages! {
         group_id: String [0+];
         /// The kind of protocol, `consumer` for consumers.
         protocol_type: String [0+];
-        /// The state of the group.
+        /// The state of the group (KIP-518).
         group_state: String [4+], ignorable;
         /// `classic`, `consumer`, `share` or `streams` (KIP-848).
         group_type: String [5+], ignorable;

@@ -37,7 +37,8 @@ messages! {
         transactional_id: String [0+];
         /// The producer id.
         producer_id: i64 [0+];
-        /// Its state.
+        /// `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit`, `CompleteAbort`,
+        /// `PrepareEpochFence` or `Dead`.
         transaction_state: String [0+];
     }
 }

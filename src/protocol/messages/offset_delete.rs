@@ -30,7 +30,7 @@ messages! {
 
     /// Answers [`OffsetDeleteRequest`].
     struct OffsetDeleteResponse {
-        /// 0, or why it failed.
+        /// 0, or why all of it failed.
         error_code: ErrorCode [0+];
         /// How long the broker wants the client to wait before its next request, in milliseconds.
         /// From the version on that KIP-219 names, the broker relies on the client for it.

@@ -7,7 +7,7 @@ use super::super::{Bytes, ErrorCode};
 messages! {
     /// The client's token.
     struct SaslAuthenticateRequest {
-        /// The mechanism's token.
+        /// The token, in the mechanism's own form.
         auth_bytes: Bytes [0+];
     }
 
@@ -17,10 +17,10 @@ messages! {
         error_code: ErrorCode [0+];
         /// The broker's own words about the error.
         error_message: Option<String> [0+] null[0+] = Some(String::new());
-        /// The mechanism's token.
+        /// The broker's token, in the mechanism's own form; it may be empty.
         auth_bytes: Bytes [0+];
-        /// After how long the client must authenticate again, in milliseconds; 0 for never
-        /// (KIP-368).
+        /// With the last token: after how long the client must authenticate again, in milliseconds;
+        /// 0 for never (KIP-368).
         session_lifetime_ms: i64 [1+], ignorable;
     }
 }

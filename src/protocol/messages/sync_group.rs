@@ -16,9 +16,9 @@ messages! {
         member_id: String [0+];
         /// The id of a static member, `None` for a dynamic one (KIP-345).
         group_instance_id: Option<String> [3+] null[3+];
-        /// The kind of protocol, `consumer` for consumers.
+        /// The kind of protocol, `consumer` for consumers: the broker checks it (KIP-559).
         protocol_type: Option<String> [5+] null[5+], ignorable;
-        /// The name of the chosen protocol, an assignor's for consumers.
+        /// The name of the chosen protocol, an assignor's for consumers, checked too.
         protocol_name: Option<String> [5+] null[5+], ignorable;
         /// The assignments, from the leader; empty from the others.
         assignments: Vec<SyncGroupRequestAssignment> [0+];
@@ -28,7 +28,9 @@ messages! {
     struct SyncGroupRequestAssignment {
         /// The member's id.
         member_id: String [0+];
-        /// What the member gets.
+        /// What the member gets: for consumers a [`ConsumerProtocolAssignment`] behind its version.
+        ///
+        /// [`ConsumerProtocolAssignment`]: super::ConsumerProtocolAssignment
         assignment: Bytes [0+];
     }
 
@@ -43,7 +45,7 @@ messages! {
         protocol_type: Option<String> [5+] null[5+], ignorable;
         /// The name of the chosen protocol, an assignor's for consumers.
         protocol_name: Option<String> [5+] null[5+], ignorable;
-        /// What the member gets.
+        /// What this member gets, empty on error.
         assignment: Bytes [0+];
     }
 }

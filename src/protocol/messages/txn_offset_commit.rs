@@ -17,9 +17,9 @@ messages! {
         producer_id: i64 [0+];
         /// The producer's epoch.
         producer_epoch: i16 [0+];
-        /// The generation of the group that the member knows, or its epoch (KIP-848); -1 for none.
+        /// The member's generation, or epoch in a group of KIP-848; -1 outside of membership.
         generation_id_or_member_epoch: i32 [3+] = -1;
-        /// The member's id, empty for none.
+        /// The member's id, empty outside of membership.
         member_id: String [3+];
         /// The id of a static member, `None` for a dynamic one (KIP-345).
         group_instance_id: Option<String> [3+] null[3+];
@@ -29,9 +29,9 @@ messages! {
 
     /// Offsets of a topic.
     struct TxnOffsetCommitRequestTopic {
-        /// The topic; later versions name it by id (KIP-516).
+        /// The topic's name; versions from 6 on name it by id (KIP-1319).
         name: String [0-5], ignorable;
-        /// The topic's id, which replaces the name (KIP-516).
+        /// The topic's id, which replaces the name from version 6 on (KIP-1319).
         topic_id: Uuid [6+], ignorable;
         /// The partitions.
         partitions: Vec<TxnOffsetCommitRequestPartition> [0+];
@@ -41,11 +41,11 @@ messages! {
     struct TxnOffsetCommitRequestPartition {
         /// The partition.
         partition_index: i32 [0+];
-        /// The offset: of the next record to read.
+        /// The offset of the next record to read.
         committed_offset: i64 [0+];
-        /// The leader epoch of the last record before it, -1 for none.
+        /// The leader epoch of the last record that was read, -1 when unknown (KIP-320).
         committed_leader_epoch: i32 [2+] = -1, ignorable;
-        /// Whatever the client wants to keep beside it.
+        /// Free text that is kept with the offset, by default at most 4096 bytes.
         committed_metadata: Option<String> [0+] null[0+] = Some(String::new());
     }
 
@@ -60,9 +60,9 @@ messages! {
 
     /// What became of a topic's offsets.
     struct TxnOffsetCommitResponseTopic {
-        /// The topic; later versions name it by id (KIP-516).
+        /// The topic's name; versions from 6 on name it by id (KIP-1319).
         name: String [0-5], ignorable;
-        /// The topic's id, which replaces the name (KIP-516).
+        /// The topic's id, which replaces the name from version 6 on (KIP-1319).
         topic_id: Uuid [6+], ignorable;
         /// The partitions.
         partitions: Vec<TxnOffsetCommitResponsePartition> [0+];
