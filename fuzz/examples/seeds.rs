@@ -8,10 +8,15 @@
 #[cfg(fuzzing)]
 fn main() -> std::io::Result<()> {
     use ottla::protocol::generate::seed_messages;
+    use ottla::protocol::messages::{
+        ConsumerProtocolAssignment, ConsumerProtocolSubscription, ConsumerProtocolTopicPartition,
+    };
     use ottla::protocol::records::{
         BATCH_HEAD_BYTES, BatchBuilder, Compression, Compressor, Header,
     };
-    use ottla::protocol::{ApiKey, RequestHeader, ResponseHeader, TaggedFields, Writer};
+    use ottla::protocol::{
+        ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
+    };
     use std::path::Path;
 
     const MAGIC_1: &[u8] = b"\0\0\0\0\0\0\0\0\0\0\0\x1b\x94\x2d\xa3\x41\x01\0\0\0\0\0\0\0\x03\xe8\xff\xff\xff\xff\0\0\0\x05hello";
@@ -31,11 +36,9 @@ fn main() -> std::io::Result<()> {
     let mut result = Ok(());
     for seed in 0..SEEDS {
         seed_messages(seed, |api, is_response, version, body| {
-            let mut bytes = vec![ottla_fuzz::selector(is_response, version)];
-            bytes.extend_from_slice(body);
+            let (target, bytes) = ottla_fuzz::seed(api, is_response, version, body);
             let direction = if is_response { "response" } else { "request" };
-            let name = format!("{direction}-v{version}-{seed}");
-            let written = write(target_of(api), name, &bytes);
+            let written = write(target, format!("{api}-{direction}-v{version}-{seed}"), &bytes);
             if result.is_ok() {
                 result = written;
             }
@@ -74,6 +77,29 @@ fn main() -> std::io::Result<()> {
     for (index, text) in ["orders/7/100-5100", "orders/7", "worker-1"].iter().enumerate() {
         write("unit_id", index.to_string(), text.as_bytes())?;
     }
+    let topics = vec![ConsumerProtocolTopicPartition {
+        topic: "t".to_owned(),
+        partitions: vec![0, 7],
+        ..Default::default()
+    }];
+    for version in 0..=ConsumerProtocolSubscription::VERSIONS.max {
+        let subscription = ConsumerProtocolSubscription {
+            topics: vec!["t".to_owned()],
+            owned_partitions: topics.clone(),
+            generation_id: 5,
+            rack_id: (version > 2).then(|| "r".to_owned()),
+            ..Default::default()
+        };
+        let payload = subscription.to_payload(version).expect("legal");
+        write("consumer_protocol", format!("subscription-v{version}"), &payload)?;
+        let assignment = ConsumerProtocolAssignment {
+            assigned_partitions: topics.clone(),
+            user_data: Some(Bytes::from(&b"x"[..])),
+            ..Default::default()
+        };
+        let payload = assignment.to_payload(version).expect("legal");
+        write("consumer_protocol", format!("assignment-v{version}"), &payload)?;
+    }
     for version in [0, 12] {
         let api = ApiKey::METADATA;
         let client_id = Some("client".to_owned());
@@ -90,14 +116,6 @@ fn main() -> std::io::Result<()> {
         write("response_header", format!("v{version}"), &writer.into_vec())?;
     }
     Ok(())
-}
-
-/// The target whose name is that of the API: `ListOffsets` and `list_offsets`.
-#[cfg(fuzzing)]
-fn target_of(api: ottla::protocol::ApiKey) -> &'static str {
-    let name = api.to_string().to_lowercase();
-    let same = |target: &&ottla_fuzz::Target| target.0.replace('_', "") == name;
-    ottla_fuzz::TARGETS.iter().find(same).expect("every API has a target").0
 }
 
 #[cfg(not(fuzzing))]

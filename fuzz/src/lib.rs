@@ -9,9 +9,17 @@ use std::fmt::Debug;
 
 use ottla::net::Address;
 use ottla::protocol::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
-    FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest,
+    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest,
+    DescribeConfigsRequest, DescribeGroupsRequest, DescribeProducersRequest,
+    DescribeTransactionsRequest, EndTxnRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
+    LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, ListTransactionsRequest,
+    MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use ottla::protocol::records::{
     BATCH_HEAD_BYTES, BatchBuilder, Compression, Compressor, Decompressor, Header, RecordBatch,
@@ -24,6 +32,47 @@ use ottla::work::{TopicPartition, UnitId, WorkerId};
 
 /// A target: its name, which is also that of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
+
+/// An API of a target that takes several: its key, and what decodes it.
+type Member = (ApiKey, fn(&[u8]));
+
+/// The targets that take several APIs. The first byte of an input says which, the rest is as for [`api`].
+const FAMILIES: &[(&str, &[Member])] =
+    &[("groups", GROUPS), ("transactions", TRANSACTIONS), ("administration", ADMINISTRATION)];
+
+const GROUPS: &[Member] = &[
+    member::<JoinGroupRequest>(),
+    member::<SyncGroupRequest>(),
+    member::<HeartbeatRequest>(),
+    member::<LeaveGroupRequest>(),
+    member::<DescribeGroupsRequest>(),
+    member::<ListGroupsRequest>(),
+    member::<DeleteGroupsRequest>(),
+    member::<OffsetDeleteRequest>(),
+    member::<ConsumerGroupHeartbeatRequest>(),
+    member::<ConsumerGroupDescribeRequest>(),
+];
+
+const TRANSACTIONS: &[Member] = &[
+    member::<AddPartitionsToTxnRequest>(),
+    member::<AddOffsetsToTxnRequest>(),
+    member::<TxnOffsetCommitRequest>(),
+    member::<EndTxnRequest>(),
+    member::<DescribeProducersRequest>(),
+    member::<ListTransactionsRequest>(),
+    member::<DescribeTransactionsRequest>(),
+];
+
+const ADMINISTRATION: &[Member] = &[
+    member::<CreatePartitionsRequest>(),
+    member::<DeleteRecordsRequest>(),
+    member::<DescribeConfigsRequest>(),
+    member::<IncrementalAlterConfigsRequest>(),
+    member::<DescribeClusterRequest>(),
+    member::<OffsetForLeaderEpochRequest>(),
+    member::<SaslHandshakeRequest>(),
+    member::<SaslAuthenticateRequest>(),
+];
 
 macro_rules! targets {
     ($($(#[$doc:meta])* $name:ident: $decode:expr;)+) => {
@@ -62,6 +111,14 @@ targets! {
     delete_topics: api::<DeleteTopicsRequest>;
     /// `InitProducerId`, both directions, every version.
     init_producer_id: api::<InitProducerIdRequest>;
+    /// The APIs of groups, both directions, every version.
+    groups: |data| one_of(GROUPS, data);
+    /// The APIs of transactions, both directions, every version.
+    transactions: |data| one_of(TRANSACTIONS, data);
+    /// The other APIs of administrators, leader epochs and SASL, both directions, every version.
+    administration: |data| one_of(ADMINISTRATION, data);
+    /// What consumers put into the opaque bytes of the classic group protocol.
+    consumer_protocol: read_consumer_protocol;
     /// The header of any request.
     request_header: read_request_header;
     /// The header of any response.
@@ -82,9 +139,39 @@ targets! {
     unit_id: read_unit_id;
 }
 
-/// The first byte that makes [`api`] read the rest as this message: the seeds begin with it.
-pub fn selector(is_response: bool, version: i16) -> u8 {
-    (version as u8) << 1 | u8::from(is_response)
+/// The target of an API, and the input that makes it decode this body.
+///
+/// # Panics
+/// When the API has no target.
+pub fn seed(api: ApiKey, is_response: bool, version: i16, body: &[u8]) -> (&'static str, Vec<u8>) {
+    let family = FAMILIES.iter().find_map(|(target, members)| {
+        let index = members.iter().position(|(member, _)| *member == api)?;
+        Some((*target, vec![index as u8]))
+    });
+    let (target, mut input) = family.unwrap_or_else(|| {
+        // `ListOffsets` and `list_offsets`.
+        let name = api.to_string().to_lowercase();
+        let same = |target: &&Target| target.0.replace('_', "") == name;
+        (TARGETS.iter().find(same).expect("every API has a target").0, Vec::new())
+    });
+    input.push((version as u8) << 1 | u8::from(is_response));
+    input.extend_from_slice(body);
+    (target, input)
+}
+
+const fn member<R>() -> Member
+where
+    R: Request + PartialEq + Debug,
+    R::Response: PartialEq + Debug,
+{
+    (R::API, api::<R>)
+}
+
+fn one_of(members: &[Member], data: &[u8]) {
+    let Some((index, rest)) = data.split_first() else { return };
+    if let Some((_, decode)) = members.get(usize::from(*index) % members.len()) {
+        decode(rest);
+    }
 }
 
 /// The first byte says direction and version, the rest is the body.
@@ -123,6 +210,21 @@ fn encoded<M: Message>(message: &M, version: i16) -> Bytes {
     let mut writer = Writer::new();
     message.encode(&mut writer, version).expect("what was decoded can be encoded");
     Bytes::from(writer.into_vec())
+}
+
+/// A payload of a newer version is read as the newest known one, so only what was read survives.
+fn read_consumer_protocol(data: &[u8]) {
+    let data = Bytes::from(data);
+    if let Ok(read) = ConsumerProtocolSubscription::from_payload(&data) {
+        let payload = read.to_payload(ConsumerProtocolSubscription::VERSIONS.max);
+        let again = payload.map(|payload| ConsumerProtocolSubscription::from_payload(&payload));
+        assert_eq!(again, Ok(Ok(read)));
+    }
+    if let Ok(read) = ConsumerProtocolAssignment::from_payload(&data) {
+        let payload = read.to_payload(ConsumerProtocolAssignment::VERSIONS.max);
+        let again = payload.map(|payload| ConsumerProtocolAssignment::from_payload(&payload));
+        assert_eq!(again, Ok(Ok(read)));
+    }
 }
 
 fn read_request_header(data: &[u8]) {
