@@ -227,10 +227,10 @@ pub(super) struct WorkQueueArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct DemoArgs {
-    /// Brokers to use; left out: three throw-away ones are started
+    /// Brokers to use; left out: three inside this process
     #[arg(short = 'b', long = "bootstrap", value_name = "HOST:PORT,...", requires = "redis")]
     pub(super) bootstrap: Option<String>,
-    /// Redis to use; left out: a throw-away one is started
+    /// Redis to use; left out: the queue is in memory
     #[arg(long, value_name = "URL", requires = "bootstrap")]
     pub(super) redis: Option<String>,
     /// Send at most this many lines

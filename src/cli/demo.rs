@@ -1,22 +1,27 @@
 //! `ottla demo`: the main job on real input, with every record accounted for at the end.
 //!
 //! Real lines (this machine's package index, or the files of the checkout) are sent to a topic of
-//! six partitions; workers read them back in units over Redis; one unit in twenty is made to fail at
-//! its first attempt, half way through, so that the rest of it is seen to be handled again. Each
-//! record carries its line number, so the check at the end knows each line: how often it came, and
-//! whether its bytes are the ones that were sent.
+//! six partitions; workers read them back in units. One unit in twenty is made to fail at its first
+//! attempt, half way through, so that the rest of it is seen to be handled again; one worker stalls
+//! on its unit until the unit is taken from it and another worker does it. The check at the end
+//! knows each line: each record carries its number.
 //!
-//! Without `-b` and `--redis` throw-away servers are started by the scripts of the checkout and ended
-//! afterwards.
+//! Without `-b` and `--redis` all of it happens inside this process: brokers of [`crate::broker`], the
+//! queue in memory.
 
+mod check;
+mod input;
 mod servers;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use indicatif::{MultiProgress, ProgressBar};
+
+use self::check::Check;
+use self::input::{Line, input};
 use self::servers::Servers;
 use super::End;
 use super::args::DemoArgs;
@@ -25,37 +30,33 @@ use super::signals::Ending;
 use crate::admin::Topic;
 use crate::client::Client;
 use crate::clock;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::producer::Record;
 use crate::threads;
-use crate::work::{HandlerResult, Redis, Unit};
+use crate::work::{NodeStats, Unit};
 
 const PARTITIONS: i32 = 6;
 const REPLICAS_MAX: usize = 3;
-/// One unit in so many fails at its first attempt.
-const FAILING_UNITS: u64 = 20;
 /// Longest time that one part of the demo may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How often the progress line is brought up to date.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+/// How long a unit belongs to a worker that says nothing.
+const UNIT_LEASE: Duration = Duration::from_secs(1);
+/// Longest time that a worker may keep a unit: what a stalled one holds is taken from it.
+const UNIT_MAX: Duration = Duration::from_secs(3);
 /// The header that carries a line's number.
 const LINE_HEADER: &str = "line";
 
 pub(super) fn run(args: &DemoArgs) -> Result<End> {
     let ending = Ending::watch()?;
     let servers = match (&args.bootstrap, &args.redis) {
-        (Some(bootstrap), Some(redis)) => Servers::given(bootstrap, redis),
+        (Some(bootstrap), Some(redis)) => {
+            Servers::Given { bootstrap: bootstrap.clone(), redis: redis.clone() }
+        }
         _ => Servers::start()?,
     };
-    let outcome = demo(args, &servers, &ending);
-    servers.end();
-    outcome
-}
-
-/// A line of the input: key and value.
-struct Line {
-    key: String,
-    value: String,
+    demo(args, &servers, &ending)
 }
 
 fn demo(args: &DemoArgs, servers: &Servers, ending: &Ending) -> Result<End> {
@@ -148,14 +149,15 @@ fn consume(
     let handler = Arc::clone(check);
     let node = client
         .node(topic)
-        .queue(Redis::at(servers.redis()))
         .topics([topic])
         .workers(args.workers)
         .unit_size(args.unit_size)
-        .unit_retry_backoff(Duration::from_millis(100))
-        .run(move |unit: &mut Unit| handler.handle(unit))?;
+        .unit_lease(UNIT_LEASE)
+        .unit_max(UNIT_MAX)
+        .unit_retry_backoff(Duration::from_millis(100));
+    let node = servers.queue(node).run(move |unit: &mut Unit| handler.handle(unit))?;
     let node = Arc::new(node);
-    let bar = report::progress(check.lines.len() as u64, "workers {wide_bar} {pos}/{len} {msg}");
+    let mut bars = Bars::new(check.lines());
     let drained = {
         let (draining, drained) = (Arc::clone(&node), ending.clone());
         let (result, end) = crossbeam_channel::bounded(1);
@@ -164,21 +166,21 @@ fn consume(
             drained.finish();
         })?;
         while !ending.wait(PROGRESS_EVERY) {
-            bar.set_position(check.distinct.load(Ordering::Relaxed));
-            bar.set_message(format!("{} units", node.stats().total.units));
+            bars.show(check.distinct(), &node.stats());
         }
         node.shutdown(PATIENCE)?;
         drain.join();
         end.recv().expect("the thread sends before it ends")
     };
-    bar.finish_and_clear();
+    bars.clear();
     let stats = node.stats();
     report::line(&format!(
-        "handled {} in {} units, {} attempts failed on purpose, in {}",
-        records(stats.total.records),
+        "handled {} in {} units in {}; attempts failed on purpose: {}; stalled units taken over: {}",
+        records(check.distinct()),
         stats.total.units,
-        stats.total.failed,
-        seconds(clock::now() - started)
+        seconds(clock::now() - started),
+        stats.total.failed - check.taken_over().min(stats.total.failed),
+        check.taken_over(),
     ));
     for (worker, stats) in &stats.workers {
         report::line(&format!("  {worker}: {} units, {}", stats.units, records(stats.records)));
@@ -189,138 +191,37 @@ fn consume(
     Ok(drained.is_ok())
 }
 
-/// How often each line came, and whether it was the line that was sent.
-struct Check {
-    lines: Arc<Vec<Line>>,
-    seen: Vec<AtomicU8>,
-    distinct: AtomicU64,
-    damaged: AtomicU64,
-    units: AtomicU64,
+/// A progress line for all, and one for each worker.
+struct Bars {
+    all: MultiProgress,
+    total: ProgressBar,
+    workers: BTreeMap<String, ProgressBar>,
+    lines: u64,
 }
 
-impl Check {
-    fn new(lines: Arc<Vec<Line>>) -> Self {
-        let seen = lines.iter().map(|_| AtomicU8::new(0)).collect();
-        Self {
-            lines,
-            seen,
-            distinct: AtomicU64::new(0),
-            damaged: AtomicU64::new(0),
-            units: AtomicU64::new(0),
+impl Bars {
+    fn new(lines: u64) -> Self {
+        let all = MultiProgress::new();
+        let total = all.add(report::progress(lines, "workers {wide_bar} {pos}/{len} {msg}"));
+        Self { all, total, workers: BTreeMap::new(), lines }
+    }
+
+    fn show(&mut self, distinct: u64, stats: &NodeStats) {
+        self.total.set_position(distinct);
+        self.total.set_message(format!("{} units", stats.total.units));
+        for (worker, stats) in &stats.workers {
+            let bar = self.workers.entry(worker.clone()).or_insert_with(|| {
+                self.all.add(report::progress(self.lines, "  {prefix} {wide_bar} {pos} {msg}"))
+            });
+            bar.set_prefix(worker.clone());
+            bar.set_position(stats.records);
+            bar.set_message(format!("{} units", stats.units));
         }
     }
 
-    fn handle(&self, unit: &Unit) -> HandlerResult {
-        let number = self.units.fetch_add(1, Ordering::Relaxed);
-        let range = unit.range();
-        let failing = unit.attempt() == 1 && number.is_multiple_of(FAILING_UNITS);
-        let half = range.start + (range.end - range.start) / 2;
-        for record in unit.records()? {
-            let record = record?;
-            if failing && record.offset() >= half {
-                return Err("made to fail, half way through".into());
-            }
-            let line = record
-                .headers()
-                .last(LINE_HEADER)
-                .and_then(|header| std::str::from_utf8(header.value?).ok()?.parse::<usize>().ok());
-            self.count(line, record.key(), record.value());
-            unit.done_to(record.offset() + 1);
-        }
-        Ok(())
-    }
-
-    fn count(&self, line: Option<usize>, key: Option<&[u8]>, value: Option<&[u8]>) {
-        let sent = line.and_then(|index| Some((self.lines.get(index)?, self.seen.get(index)?)));
-        match sent {
-            Some((line, seen))
-                if key == Some(line.key.as_bytes()) && value == Some(line.value.as_bytes()) =>
-            {
-                if seen.fetch_add(1, Ordering::Relaxed) == 0 {
-                    self.distinct.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-            _ => {
-                self.damaged.fetch_add(1, Ordering::Relaxed);
-            }
+    fn clear(self) {
+        for bar in self.workers.values().chain([&self.total]) {
+            bar.finish_and_clear();
         }
     }
-
-    /// Lines that came once, again, never, and records that are no line that was sent.
-    fn sum(&self) -> (u64, u64, u64, u64) {
-        let (mut once, mut again, mut missing) = (0, 0, 0);
-        for seen in &self.seen {
-            match seen.load(Ordering::SeqCst) {
-                0 => missing += 1,
-                1 => once += 1,
-                _ => again += 1,
-            }
-        }
-        (once, again, missing, self.damaged.load(Ordering::SeqCst))
-    }
-}
-
-/// Real lines: this machine's package index, else the sources that this command was built from.
-fn input(limit: Option<u64>) -> Result<(&'static str, Vec<Line>)> {
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let index = package_index(limit);
-    if !index.is_empty() {
-        return Ok(("the package index", index));
-    }
-    let mut lines = Vec::new();
-    let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if let Ok(text) = std::fs::read_to_string(&path) {
-                let key = path.display().to_string();
-                lines.extend(
-                    text.lines().map(|line| Line { key: key.clone(), value: line.to_owned() }),
-                );
-            }
-        }
-    }
-    lines.truncate(limit);
-    if lines.is_empty() {
-        return Err(Error::new(ErrorKind::Io, "there is no input: no package index, no sources"));
-    }
-    Ok(("the checkout's files", lines))
-}
-
-/// The lines of `apt-cache dumpavail`, each under the name of its package; none where there is no
-/// such index.
-fn package_index(limit: usize) -> Vec<Line> {
-    let child = Command::new("apt-cache")
-        .arg("dumpavail")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut child) = child else { return Vec::new() };
-    let output = child.stdout.take().expect("the output was asked to be piped");
-    let mut reader = BufReader::new(output);
-    let mut lines = Vec::new();
-    let mut package = String::new();
-    let mut bytes = Vec::new();
-    while lines.len() < limit {
-        bytes.clear();
-        match reader.by_ref().read_until(b'\n', &mut bytes) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        if let Some(name) = text.strip_prefix("Package: ") {
-            name.clone_into(&mut package);
-        }
-        lines.push(Line { key: package.clone(), value: text.to_owned() });
-    }
-    drop(reader);
-    // It may still be writing when the limit was reached; its end is all that is wanted.
-    drop(child.kill());
-    drop(child.wait());
-    lines
 }
