@@ -10,7 +10,10 @@ use std::path::Path;
 #[test]
 fn the_kept_corpus_decodes_or_is_refused() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for (target, decode) in decoders::TARGETS {
+    let mut targets = decoders::TARGETS.to_vec();
+    #[cfg(feature = "broker")]
+    targets.push(decoders::BROKER);
+    for (target, decode) in targets {
         let folder = corpus.join(target);
         let entries = std::fs::read_dir(&folder)
             .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

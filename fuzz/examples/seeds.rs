@@ -34,6 +34,11 @@ fn main() -> std::io::Result<()> {
     };
 
     let mut result = Ok(());
+    seed_messages(0, |api, is_response, version, body| {
+        if !is_response && result.is_ok() {
+            result = write("broker", format!("{api}-v{version}"), &framed(api, version, body));
+        }
+    });
     for seed in 0..SEEDS {
         seed_messages(seed, |api, is_response, version, body| {
             let (target, bytes) = ottla_fuzz::seed(api, is_response, version, body);
@@ -116,6 +121,22 @@ fn main() -> std::io::Result<()> {
         write("response_header", format!("v{version}"), &writer.into_vec())?;
     }
     Ok(())
+}
+
+/// A request as a broker of Kafka 4.4 gets it.
+#[cfg(fuzzing)]
+fn framed(api: ottla::protocol::ApiKey, version: i16, body: &[u8]) -> Vec<u8> {
+    use ottla::protocol::{RequestHeader, TaggedFields, Writer};
+
+    /// The first byte of the target: Kafka 4.4, nobody has to authenticate.
+    const KIND: u8 = 4;
+    let tagged_fields = TaggedFields::default();
+    let header = RequestHeader { api, version, correlation_id: 7, client_id: None, tagged_fields };
+    let mut writer = Writer::new();
+    header.encode(&mut writer).expect("legal");
+    writer.put(body);
+    let frame = writer.into_vec();
+    [&[KIND], (frame.len() as i32).to_be_bytes().as_slice(), &frame].concat()
 }
 
 #[cfg(not(fuzzing))]

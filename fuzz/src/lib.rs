@@ -174,6 +174,16 @@ fn one_of(members: &[Member], data: &[u8]) {
     }
 }
 
+/// A peer's bytes at the in-process broker: the first byte chooses the broker, frames follow.
+#[cfg(feature = "broker")]
+pub const BROKER: Target = ("broker", broker);
+
+/// See [`BROKER`].
+#[cfg(feature = "broker")]
+pub fn broker(data: &[u8]) {
+    ottla::broker::replay(data);
+}
+
 /// The first byte says direction and version, the rest is the body.
 fn api<R>(data: &[u8])
 where

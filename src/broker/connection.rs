@@ -27,12 +27,13 @@ const PIECES_MAX: usize = 64;
 /// An accepted connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: BufReader<TcpStream>,
     pub(super) broker: i32,
     /// Ends with the broker's stop: see [`State::end_connections`](super::state::State).
     pub(super) incarnation: u64,
     pub(super) peer: Peer,
     pub(super) shared: Arc<Shared>,
+    /// Whether nobody is there: what waits does not sleep, the time jumps to the end of the wait.
+    pub(super) is_replay: bool,
 }
 
 impl Connection {
@@ -41,7 +42,7 @@ impl Connection {
     /// # Errors
     /// When the peer has gone already.
     pub(super) fn new(
-        stream: TcpStream,
+        stream: &TcpStream,
         broker: i32,
         number: u64,
         shared: Arc<Shared>,
@@ -50,44 +51,55 @@ impl Connection {
         stream.set_read_timeout(Some(shared.limits.idle_max))?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let host = format!("/{}", stream.peer_addr()?.ip());
+        Ok(Self::of_peer(host, broker, number, shared))
+    }
+
+    /// A connection without a socket.
+    pub(super) fn replay(broker: i32, shared: Arc<Shared>) -> Self {
+        Self { is_replay: true, ..Self::of_peer("/127.0.0.1".to_owned(), broker, 1, shared) }
+    }
+
+    fn of_peer(host: String, broker: i32, number: u64, shared: Arc<Shared>) -> Self {
         let (incarnation, sasl) = {
             let state = shared.state.lock();
             (state.incarnation(broker), Session::new(&state.users))
         };
-        Ok(Self {
-            stream: BufReader::with_capacity(READ_BUFFER_BYTES, stream),
-            broker,
-            incarnation,
-            peer: Peer { connection: number, host, sasl, ..Peer::default() },
-            shared,
-        })
+        let peer = Peer { connection: number, host, sasl, ..Peer::default() };
+        Self { broker, incarnation, peer, shared, is_replay: false }
     }
 }
 
 /// Serves the connection to its end.
-pub(super) fn serve(mut connection: Connection) {
-    let why = run(&mut connection);
+pub(super) fn serve(stream: TcpStream, mut connection: Connection) {
+    let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
+    let why =
+        run(&mut stream, |stream, answer| write_all(stream.get_ref(), answer), &mut connection);
     let (broker, number) = (connection.broker, connection.peer.connection);
     log::debug!("broker {broker} closes connection {number}: {why}");
     connection.shared.change(|state| state.connection_ended(number));
 }
 
-/// Gives the reason of the end.
-fn run(connection: &mut Connection) -> String {
+/// Answers every frame of `stream`; gives the reason of the end.
+pub(super) fn run<S: Read>(
+    stream: &mut S,
+    mut write: impl FnMut(&mut S, &Writer) -> io::Result<()>,
+    connection: &mut Connection,
+) -> String {
+    let frame_bytes_max = connection.shared.limits.frame_bytes_max;
     loop {
-        let frame = match read_frame(connection) {
+        let frame = match read_frame(stream, frame_bytes_max) {
             Ok(Some(frame)) => frame,
             Ok(None) => return "the client has closed".to_owned(),
             Err(error) => return error.to_string(),
         };
         match reply(connection, &frame) {
             Reply::Send(answer) => {
-                if let Err(error) = write_all(connection.stream.get_ref(), &answer) {
+                if let Err(error) = write(stream, &answer) {
                     return format!("the answer could not be sent: {error}");
                 }
             }
             Reply::SendAndClose(answer, why) => {
-                return match write_all(connection.stream.get_ref(), &answer) {
+                return match write(stream, &answer) {
                     Ok(()) => why,
                     Err(error) => format!("{why}; {error}"),
                 };
@@ -114,21 +126,19 @@ fn reply(connection: &mut Connection, frame: &Bytes) -> Reply {
 }
 
 /// The next frame without its size, `None` at the end of the stream.
-fn read_frame(connection: &mut Connection) -> io::Result<Option<Bytes>> {
+fn read_frame(stream: &mut impl Read, bytes_max: usize) -> io::Result<Option<Bytes>> {
     let mut size = [0; 4];
-    match connection.stream.read_exact(&mut size) {
+    match stream.read_exact(&mut size) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     }
     let size = i32::from_be_bytes(size);
-    let Some(size) =
-        usize::try_from(size).ok().filter(|size| *size <= connection.shared.limits.frame_bytes_max)
-    else {
+    let Some(size) = usize::try_from(size).ok().filter(|size| *size <= bytes_max) else {
         return Err(io::Error::other(format!("a frame of {size} bytes")));
     };
     let mut frame = Vec::with_capacity(size.min(FRAME_BYTES_UNSEEN));
-    (&mut connection.stream).take(size as u64).read_to_end(&mut frame)?;
+    stream.take(size as u64).read_to_end(&mut frame)?;
     if frame.len() < size {
         return Err(io::Error::other(format!("{} of the {size} bytes of a frame", frame.len())));
     }

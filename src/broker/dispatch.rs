@@ -3,7 +3,7 @@
 //! `apis!` lists what is served; everything else ends the connection, as Kafka does with what it does
 //! not know. [`run`] is the loop around a handler that waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::api::api_versions;
 use super::call::{Api, Call, Outcome};
@@ -24,6 +24,9 @@ use crate::protocol::messages::{
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
 };
+
+/// So often may one request wait in a replay.
+const REPLAY_WAITS_MAX: u32 = 1000;
 
 /// What goes back to the peer.
 #[derive(Debug)]
@@ -132,6 +135,9 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
     let shared = std::sync::Arc::clone(&connection.shared);
     let arrived = clock::now();
     let mut first = true;
+    // Where nobody waits: the end of the last wait, and how many there were.
+    let mut jumped: Option<Instant> = None;
+    let mut jumps = 0;
     // `None` until the broker came to look at the request; it may be frozen when it arrives.
     let mut strike: Option<Option<Strike>> = None;
     let mut state = shared.state.lock();
@@ -169,7 +175,7 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             broker: connection.broker,
             version: header.version,
             peer: &mut connection.peer,
-            now: clock::now(),
+            now: jumped.unwrap_or_else(clock::now),
             arrived,
             now_ms: clock::unix_ms(),
             first,
@@ -206,6 +212,13 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             }
             Outcome::Silence => return Reply::Silence,
             Outcome::Close(why) => return Reply::Close(why.to_owned()),
+            Outcome::Wait(_) if connection.is_replay && jumps == REPLAY_WAITS_MAX => {
+                return Reply::Close("it waits on and on".to_owned());
+            }
+            Outcome::Wait(until) if connection.is_replay => {
+                jumped = Some(jumped.map_or(until, |before| before.max(until)));
+                jumps += 1;
+            }
             Outcome::Wait(until) => {
                 shared.changed.wait_until(&mut state, until);
             }

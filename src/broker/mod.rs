@@ -17,6 +17,7 @@
 //! connection   frames in, answers out, one request at a time as in Kafka
 //! dispatch     which API goes where; where faults strike; what is observed
 //! faults       what a real broker cannot be told to do
+//! replay       a connection without a socket, for fuzzers
 //! call         what a handler gets (Call) and gives back (Outcome)
 //! api/         one file per API, each opening with its versions and behaviour
 //! sasl         who is at the other end; SCRAM
@@ -51,6 +52,7 @@ mod faults;
 mod logs;
 mod observe;
 mod release;
+mod replay;
 mod sasl;
 mod server;
 mod state;
@@ -62,4 +64,6 @@ pub use connection::WRITE_TIMEOUT;
 pub use faults::{Fault, FaultHandle};
 pub use observe::Observed;
 pub use release::Release;
+#[doc(hidden)]
+pub use replay::replay;
 pub use sasl::SaslMechanism;

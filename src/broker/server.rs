@@ -150,10 +150,10 @@ fn take(stream: TcpStream, own: &Arc<Own>, shared: &Arc<Shared>) -> Result<()> {
     let kept = Arc::new(stream.try_clone().map_err(no_socket)?);
     let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let connection =
-        Connection::new(stream, own.broker, number, Arc::clone(shared)).map_err(no_socket)?;
+        Connection::new(&stream, own.broker, number, Arc::clone(shared)).map_err(no_socket)?;
     let ended = Arc::clone(&kept);
     let thread = spawn(&format!("brk{}-conn", own.broker), move || {
-        connection::serve(connection);
+        connection::serve(stream, connection);
         ended.shutdown(Shutdown::Both).ok();
     })?;
     connections.push((kept, thread));

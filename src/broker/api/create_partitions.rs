@@ -112,6 +112,7 @@ fn assigned(
             assignments.len()
         ));
     }
+    state.check_room(additional)?;
     for brokers in assignments.iter().map(|assignment| &assignment.broker_ids) {
         if brokers.is_empty() {
             let why = "The manual partition assignment includes an empty replica list.";

@@ -116,6 +116,7 @@ fn assigned(
     assignments: &[CreatableReplicaAssignment],
 ) -> Result<Vec<Vec<i32>>, TopicError> {
     let illegal = |why: String| TopicError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
+    state.check_room(assignments.len())?;
     let mut replicas = BTreeMap::new();
     for assignment in assignments {
         let index = assignment.partition_index;

@@ -15,6 +15,8 @@ use crate::protocol::{ErrorCode, Uuid};
 const NAME_BYTES_MAX: usize = 249;
 /// More partitions than that in one topic are refused.
 pub(in crate::broker) const PARTITIONS_MAX: i32 = 20_000;
+/// More partitions than that in all topics together are refused.
+const PARTITIONS_TOTAL_MAX: usize = 200_000;
 
 /// A topic.
 #[derive(Debug)]
@@ -78,12 +80,24 @@ impl State {
         Ok(())
     }
 
+    /// Checks that the cluster can have so many partitions more.
+    pub(in crate::broker) fn check_room(&self, partitions: usize) -> Result<(), TopicError> {
+        let present: usize = self.topics.values().map(|topic| topic.partitions.len()).sum();
+        if present.saturating_add(partitions) <= PARTITIONS_TOTAL_MAX {
+            return Ok(());
+        }
+        let message =
+            format!("All topics together may have {PARTITIONS_TOTAL_MAX} partitions here.");
+        Err(TopicError::new(ErrorCode::POLICY_VIOLATION, message))
+    }
+
     /// Replicas for `partitions` new partitions, one after the other around the brokers.
     pub(in crate::broker) fn place(
         &self,
         partitions: i32,
         replication: i16,
     ) -> Result<Vec<Vec<i32>>, TopicError> {
+        self.check_room(partitions as usize)?;
         let replication = if replication == -1 { self.settings.replication } else { replication };
         let live: Vec<i32> = self.live().map(|(id, _)| id).collect();
         let count = usize::try_from(replication).unwrap_or(0);

@@ -7,7 +7,7 @@ mod fetch;
 mod groups;
 mod hostile;
 mod produce;
-mod raw;
+pub(in crate::broker) mod raw;
 mod records;
 mod sasl;
 

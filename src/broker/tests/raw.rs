@@ -83,7 +83,11 @@ impl Raw {
 }
 
 /// A request as it travels.
-pub(super) fn frame<R: Request>(request: &R, version: i16, correlation_id: i32) -> Vec<u8> {
+pub(in crate::broker) fn frame<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.put_be([0; 4]);
     let header = RequestHeader {
