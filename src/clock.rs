@@ -22,7 +22,29 @@ pub(crate) fn now() -> Instant {
 #[cfg(target_os = "linux")]
 pub(crate) fn unix_ms() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+    let ms = time.tv_sec * 1000 + time.tv_nsec / 1_000_000;
+    #[cfg(test)]
+    let ms = ms + testing::step_ms();
+    ms
+}
+
+/// A wall clock that tests can step, for the thread that reads it.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STEP_MS: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// What [`super::unix_ms`] is off by on this thread, from now on.
+    pub(crate) fn step_wall_clock(ms: i64) {
+        STEP_MS.set(ms);
+    }
+
+    pub(super) fn step_ms() -> i64 {
+        STEP_MS.get()
+    }
 }
 
 /// Wall-clock time in milliseconds since 1970.

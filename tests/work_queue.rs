@@ -195,3 +195,34 @@ fn eight_workers_share_the_units_and_leave_no_keys() {
     names.sort_unstable();
     assert_eq!(names, ["complete", "leader", "part:t/0", "partitions"]);
 }
+
+/// bullmq#419, kue#1019: a Redis without room refuses what adds, as an error that passes; nothing is planned twice or
+/// passed over, and the work goes on when there is room again.
+#[test]
+fn a_redis_without_room_is_waited_out() {
+    let _outage = servers().outage();
+    let group = unique("full");
+    let queue = queue(&group);
+    let of = TopicPartition::new("t", 0).expect("a name");
+    let me = LeaderId::random();
+    fill(&queue, me, &of, 10);
+    let used = servers().redis_cli(&["INFO", "memory"]);
+    assert!(used.contains("maxmemory:0"), "the test sets it back to none");
+    servers().redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let worker = WorkerId::unique("w").expect("a name");
+    let refused = queue.heartbeat(&worker);
+    let planned = queue.elect(me);
+    servers().redis_cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    for error in [refused.err(), planned.err()] {
+        let error = error.expect("there was no room");
+        assert_eq!(error.kind(), ErrorKind::Queue);
+        assert!(error.is_retriable(), "{error}");
+    }
+    assert!(queue.elect(me).expect("it answers"));
+    assert_eq!(low(&queue, me, &of), 0, "nothing was passed over");
+    while let Some(unit) = queue.claim(&worker, Duration::ZERO).expect("it answers") {
+        let finished = work(&queue, &worker, &unit).expect("it answers");
+        assert_eq!(finished, Finished::Settled(Settled::Complete));
+    }
+    assert_eq!(low(&queue, me, &of), 100);
+}

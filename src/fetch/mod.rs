@@ -15,6 +15,8 @@ mod offsets;
 mod position;
 mod reader;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -99,6 +99,27 @@ fn a_record_is_stored_and_its_ticket_says_where() {
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
 
+/// dpkp/kafka-python#2714: a step of the wall clock, an hour ahead and an hour back, expires nothing and hangs
+/// nothing; the records' timestamps follow it. The call of `send` is the only one that reads that clock.
+#[test]
+fn a_step_of_the_wall_clock_moves_timestamps_alone() {
+    const HOUR_MS: i64 = 3_600_000;
+    let kafka = FakeKafka::start(1, 1);
+    let producer =
+        builder(&kafka).delivery_timeout(Duration::from_secs(120)).build().expect("a producer");
+    let mut tickets = vec![send(&producer, 0, "now")];
+    for (value, step) in [("ahead", HOUR_MS), ("back", -HOUR_MS)] {
+        clock::testing::step_wall_clock(step);
+        tickets.push(send(&producer, 0, value));
+    }
+    clock::testing::step_wall_clock(0);
+    let times: Vec<i64> =
+        tickets.into_iter().map(|ticket| ticket.wait().expect("stored").timestamp).collect();
+    assert!((times[1] - times[0] - HOUR_MS).abs() < HOUR_MS / 2, "{times:?}");
+    assert!((times[0] - times[2] - HOUR_MS).abs() < HOUR_MS / 2, "{times:?}");
+    assert_eq!(log(&kafka, 0), ["now", "ahead", "back"]);
+}
+
 /// tulios/kafkajs#598, dpkp/kafka-python#2937.
 #[test]
 fn many_senders_give_one_sequence_without_gap_or_swap() {
