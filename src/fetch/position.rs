@@ -19,7 +19,7 @@
 use crate::protocol::ErrorCode;
 
 /// How often in a row the broker must say "nothing here, and the log ends behind your range"
-/// before the range counts as read: one such answer may be a throttled one.
+/// before the range counts as read. An answer that may hold data back does not count.
 const EMPTY_ANSWERS_TO_FINISH: u32 = 2;
 
 /// The first fetch size, unless the limit is lower. Ranges of small records do not need more, and
@@ -42,8 +42,9 @@ pub(crate) struct AnswerHead {
     /// The offset up to which records may be read: the high watermark, or under `read_committed` the
     /// last stable offset. Negative when the broker does not say.
     pub(crate) readable_end: i64,
-    /// Whether the broker held data back (KIP-219).
-    pub(crate) throttled: bool,
+    /// Whether the broker held data back: throttled (KIP-219), or pointing at a replica to read from
+    /// (KIP-392), where a reader that names no rack does not go.
+    pub(crate) held_back: bool,
 }
 
 /// What to do after an answer.
@@ -142,7 +143,7 @@ impl RangePosition {
             self.fetch_bytes = needed.max(self.fetch_bytes);
             return Next::Fetch;
         }
-        if head.readable_end < self.end || head.throttled {
+        if head.readable_end < self.end || head.held_back {
             self.empty_answers = 0;
             return Next::Wait;
         }
@@ -188,7 +189,7 @@ pub(crate) fn is_out_of_range(code: ErrorCode) -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING_MORE: AnswerHead = AnswerHead { readable_end: 1000, throttled: false };
+    const NOTHING_MORE: AnswerHead = AnswerHead { readable_end: 1000, held_back: false };
 
     fn at(start: i64, end: i64) -> RangePosition {
         RangePosition::new(start, end, 1 << 20)
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn an_empty_answer_leaves_the_position() {
         let mut position = at(50, 80);
-        let throttled = AnswerHead { readable_end: 80, throttled: true };
+        let throttled = AnswerHead { readable_end: 80, held_back: true };
         assert_eq!(position.answered(throttled, 0, 0, None), Next::Wait);
         assert_eq!(position.next(), 50);
         assert_eq!(position.answered(NOTHING_MORE, 0, 0, None), Next::Fetch);
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(position.answered(NOTHING_MORE, 0, 0, None), Next::Finished);
         assert!(position.is_finished());
         let mut early = at(50, 80);
-        let short = AnswerHead { readable_end: 79, throttled: false };
+        let short = AnswerHead { readable_end: 79, held_back: false };
         for _ in 0..10 {
             assert_eq!(early.answered(short, 0, 0, None), Next::Wait);
         }

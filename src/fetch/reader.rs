@@ -218,7 +218,7 @@ impl RangeReader {
         let patience = Deadline::within(wait + self.cluster.config().request_timeout);
         let cluster = Arc::clone(&self.cluster);
         let pinned = self.topic_id;
-        let (answer, readable_end, throttled) = cluster
+        let (answer, readable_end, held_back) = cluster
             .retry_by(
                 "fetch",
                 deadline.max(patience),
@@ -238,7 +238,11 @@ impl RangeReader {
             return self.out_of_range(deadline.max(patience));
         }
         self.readable_end = (readable_end >= 0).then_some(readable_end);
-        self.take_in(answer, AnswerHead { readable_end, throttled })
+        if answer.preferred_read_replica >= 0 {
+            // Such an answer has no records and does not wait for any (KIP-392).
+            self.pause(deadline.max(patience));
+        }
+        self.take_in(answer, AnswerHead { readable_end, held_back })
     }
 
     /// One attempt. `OFFSET_OUT_OF_RANGE` is an answer here, every other code an error.
@@ -265,7 +269,7 @@ impl RangeReader {
             deadline,
             |version| Ok(self.request(version, topic_id, epoch, wait)),
         )?;
-        let throttled = answer.response.throttle_time_ms > 0;
+        let held_back = answer.response.throttle_time_ms > 0;
         let version = answer.version;
         let described = |error: Error| {
             error
@@ -295,7 +299,8 @@ impl RangeReader {
             }
             _ => data.high_watermark,
         };
-        Ok((data, readable_end, throttled))
+        let held_back = held_back || data.preferred_read_replica >= 0;
+        Ok((data, readable_end, held_back))
     }
 
     fn request(
