@@ -9,15 +9,20 @@
 //! tables   the rows: client, producer, fetch, work
 //! value    how each type is read from text and shown
 //! macros   what a table becomes (struct, setters)
+//! document      the tables as the page CONFIGURATION.md     (test)
+//! unsupported   what Kafka's Java producer has and Ottla has not, with the reason
 //! ```
 //!
 //! An unknown key is an error that suggests the nearest known one. Values that are secrets never
 //! print; none of the present ones is.
 
+#[cfg(test)]
+mod document;
 #[macro_use]
 mod macros;
 #[macro_use]
 mod tables;
+mod unsupported;
 mod value;
 
 #[cfg_attr(not(feature = "cli"), expect(unused_imports, reason = "read by the command"))]
@@ -147,6 +152,9 @@ fn illegal(name: &str, text: &dyn fmt::Display, why: &str) -> Error {
 fn unknown(name: &str) -> Error {
     /// How many edits a misspelt name may be away from the one that is suggested.
     const EDITS_MAX: usize = 5;
+    if let Some(reason) = unsupported::reason(name) {
+        return config_error(format!("there is no property {name} here: {reason}"));
+    }
     let sections = [Section::Client, Section::Producer, Section::Fetch, Section::Work];
     let nearest = sections
         .into_iter()
@@ -205,6 +213,39 @@ mod tests {
         assert_eq!(error.to_string(), "there is no property linger.sm; did you mean linger.ms?");
         let error = AllConfig::from_properties([("utterly.unlike.anything", "5")]).unwrap_err();
         assert_eq!(error.to_string(), "there is no property utterly.unlike.anything");
+    }
+
+    #[test]
+    fn a_property_of_java_that_is_not_here_gets_the_reason() {
+        for (name, word) in [("retries", "delivery.timeout.ms"), ("ssl.key.password", "TLS")] {
+            let error = AllConfig::from_properties([(name, "5")]).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(word), "{error}");
+        }
+        let here = [Section::Client, Section::Producer, Section::Fetch, Section::Work];
+        for property in here.into_iter().flat_map(properties) {
+            assert_eq!(unsupported::reason(property.name), None, "{} is here", property.name);
+        }
+    }
+
+    /// Every name that Kafka's own producer knows is known here, or why it is not.
+    #[cfg(feature = "real-servers")]
+    #[test]
+    fn every_property_of_javas_producer_is_known_or_explained() {
+        let output = std::process::Command::new("java")
+            .arg("-cp")
+            .arg(format!("{}/*", std::env::var("OTTLA_KAFKA_LIB").expect("the servers' env")))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/ProducerProperties.java"))
+            .output()
+            .expect("java");
+        let names = String::from_utf8(output.stdout).expect("text");
+        assert!(names.lines().count() > 50, "{}", String::from_utf8_lossy(&output.stderr));
+        for name in names.lines() {
+            let known = properties(Section::Client)
+                .into_iter()
+                .chain(properties(Section::Producer))
+                .any(|property| property.name == name);
+            assert!(known || unsupported::reason(name).is_some(), "{name}");
+        }
     }
 
     #[test]
