@@ -9,7 +9,7 @@
 #
 #   N passed, N failed[, N skipped]
 #
-# where format, lints and documentation count as one test each. Exits with 0 only if nothing failed. When
+# where format, lints, documentation and older releases of Kafka count as one test each. Exits with 0 only if nothing failed. When
 # something failed, the folder of the servers (with their logs) is kept and named.
 # One test again:  tests/servers/up.sh DIR; set -a; . DIR/env; set +a
 #                  cargo test --all-features --test FILE NAME; tests/servers/down.sh DIR
@@ -107,3 +107,5 @@ set -a
 . "$work/servers/env"
 set +a
 if timed tests tests; then count_tests good; else count_tests bad; fi
+# The oldest release, and one that still has topic ids and ZooKeeper; versions.sh alone runs them all.
+check versions "${bound[@]}" tests/versions.sh 0.11.0.3 2.8.2

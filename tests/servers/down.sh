@@ -12,7 +12,7 @@ set -euo pipefail
 dir=$(run_folder "$1")
 
 folders=()
-for folder in "$dir"/broker-? "$dir/redis"; do
+for folder in "$dir"/broker-? "$dir/redis" "$dir/zookeeper"; do
     if alive "$folder"; then folders+=("$folder"); fi
 done
 

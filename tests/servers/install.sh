@@ -63,41 +63,11 @@ check_java() {
 }
 
 fetch_kafka() {
-    local work
-    work=$(mktemp -d "$CACHE/fetch.XXXXXX")
-    trap 'rm -rf "$work"' EXIT
-    cat >"$work/pom.xml" <<POM
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>ottla</groupId>
-  <artifactId>test-servers</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
+    # The command classes; and without a binding the broker logs nothing.
+    fetch_jars "$KAFKA_LIB" "kafka-clients-$KAFKA_VERSION.jar" "
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$KAFKA_VERSION</version></dependency>
-    <!-- the command classes -->
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>$KAFKA_VERSION</version></dependency>
-    <!-- without a binding the broker logs nothing -->
-    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.3</version></dependency>
-  </dependencies>
-</project>
-POM
-    echo "install.sh: Apache Kafka $KAFKA_VERSION from Maven Central into $KAFKA_LIB" >&2
-    local try
-    for try in 1 2 3; do
-        if mvn -q -B -Dstyle.color=never -f "$work/pom.xml" \
-            org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime \
-            -DoutputDirectory="$work/lib" >&2 </dev/null; then
-            compgen -G "$work/lib/kafka-clients-$KAFKA_VERSION.jar" >/dev/null ||
-                die "Maven brought no kafka-clients-$KAFKA_VERSION.jar"
-            mv -T "$work/lib" "$KAFKA_LIB"
-            rm -rf "$work"
-            trap - EXIT
-            return
-        fi
-        echo "install.sh: Maven failed (try $try of 3)" >&2
-    done
-    die "Apache Kafka $KAFKA_VERSION could not be fetched from Maven Central"
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.3</version></dependency>"
 }
 
 missing_packages

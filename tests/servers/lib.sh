@@ -111,3 +111,54 @@ launch_redis() {
 redis_serves() {
     [[ $(redis-cli -h 127.0.0.1 -p "$(cat "$1/port")" ping 2>/dev/null) == PONG ]]
 }
+
+# Sets `ports` to $1 different ports at which nobody listens now. They lie below the range from which
+# the kernel takes ports for outgoing connections, so no client gets one by chance; another run may pick
+# the same before we bind, and then the caller tries again with others.
+pick_ports() {
+    local -A taken=()
+    local port hex
+    while read -r hex; do taken[$((16#$hex))]=1; done < <(
+        cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) .*/\1/p'
+    )
+    ports=()
+    while ((${#ports[@]} < $1)); do
+        port=$((15000 + (RANDOM * 32768 + RANDOM) % 15000))
+        [[ -z ${taken[$port]:-} ]] || continue
+        taken[$port]=1
+        ports+=("$port")
+    done
+}
+
+# fetch_jars FOLDER JAR DEPENDENCIES: brings what a pom with DEPENDENCIES needs at run time from Maven Central into
+# FOLDER, whole or not at all; JAR must be among it.
+fetch_jars() {
+    local work try
+    command -v mvn >/dev/null || die "Maven is needed once: apt-get install --no-install-recommends maven"
+    mkdir -p "$CACHE"
+    work=$(mktemp -d "$CACHE/fetch.XXXXXX")
+    cat >"$work/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>ottla</groupId>
+  <artifactId>test-servers</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>$3</dependencies>
+</project>
+POM
+    echo "${0##*/}: ${2%.jar} from Maven Central into $1" >&2
+    for try in 1 2 3; do
+        if mvn -q -B -Dstyle.color=never -f "$work/pom.xml" \
+            org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DincludeScope=runtime \
+            -DoutputDirectory="$work/lib" >&2 </dev/null; then
+            [[ -e $work/lib/$2 ]] || die "Maven brought no $2"
+            mv -T "$work/lib" "$1"
+            rm -rf "$work"
+            return
+        fi
+        echo "${0##*/}: Maven failed (try $try of 3)" >&2
+    done
+    rm -rf "$work"
+    die "${2%.jar} could not be fetched from Maven Central"
+}

@@ -60,24 +60,6 @@ touch "$dir/.ottla-run"
 trap '"$SERVERS/down.sh" "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 
-# Sets `ports` to $1 different ports at which nobody listens now. They lie below the range from which
-# the kernel takes ports for outgoing connections, so no client gets one by chance; another run may pick
-# the same before we bind, and then the caller tries again with others.
-pick_ports() {
-    local -A taken=()
-    local port hex
-    while read -r hex; do taken[$((16#$hex))]=1; done < <(
-        cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n 's/^ *[0-9]*: [0-9A-F]*:\([0-9A-F]*\) .*/\1/p'
-    )
-    ports=()
-    while ((${#ports[@]} < $1)); do
-        port=$((15000 + (RANDOM * 32768 + RANDOM) % 15000))
-        [[ -z ${taken[$port]:-} ]] || continue
-        taken[$port]=1
-        ports+=("$port")
-    done
-}
-
 # properties N: the server.properties of broker N. Ports: first those of the brokers, then those of the
 # controllers.
 properties() {
