@@ -13,13 +13,15 @@ use super::sasl::Step;
 use super::state::State;
 use crate::clock::{self, Deadline};
 use crate::protocol::messages::{
-    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest,
-    DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    DescribeGroupsRequest, DescribeProducersRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, CreatePartitionsRequest,
+    CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
+    DescribeProducersRequest, DescribeTransactionsRequest, EndTxnRequest, FetchRequest,
+    FindCoordinatorRequest, HeartbeatRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+    ListOffsetsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest, SyncGroupRequest, TxnOffsetCommitRequest,
 };
 use crate::protocol::{
     ApiKey, Bytes, Message, RequestHeader, ResponseHeader, TaggedFields, Writer,
@@ -75,6 +77,10 @@ apis! {
     DELETE_RECORDS DeleteRecordsRequest,
     INIT_PRODUCER_ID InitProducerIdRequest,
     OFFSET_FOR_LEADER_EPOCH OffsetForLeaderEpochRequest,
+    ADD_PARTITIONS_TO_TXN AddPartitionsToTxnRequest,
+    ADD_OFFSETS_TO_TXN AddOffsetsToTxnRequest,
+    END_TXN EndTxnRequest,
+    TXN_OFFSET_COMMIT TxnOffsetCommitRequest,
     DELETE_GROUPS DeleteGroupsRequest,
     OFFSET_DELETE OffsetDeleteRequest,
     DESCRIBE_CONFIGS DescribeConfigsRequest,
@@ -84,6 +90,8 @@ apis! {
     INCREMENTAL_ALTER_CONFIGS IncrementalAlterConfigsRequest,
     DESCRIBE_CLUSTER DescribeClusterRequest,
     DESCRIBE_PRODUCERS DescribeProducersRequest,
+    DESCRIBE_TRANSACTIONS DescribeTransactionsRequest,
+    LIST_TRANSACTIONS ListTransactionsRequest,
 }
 
 /// Serves one request.
@@ -170,14 +178,17 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             return Reply::Close("a fault".to_owned());
         }
         let changes = state.changes();
+        let (now, now_ms) = (jumped.unwrap_or_else(clock::now), clock::unix_ms());
+        // What is due is done before anybody looks.
+        state.expire_transactions(now, now_ms);
         let mut call = Call {
             state: &mut state,
             broker: connection.broker,
             version: header.version,
             peer: &mut connection.peer,
-            now: jumped.unwrap_or_else(clock::now),
+            now,
             arrived,
-            now_ms: clock::unix_ms(),
+            now_ms,
             first,
         };
         let outcome = match action {
@@ -216,10 +227,12 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
                 return Reply::Close("it waits on and on".to_owned());
             }
             Outcome::Wait(until) if connection.is_replay => {
+                let until = until.min(state.next_expiry().unwrap_or(until));
                 jumped = Some(jumped.map_or(until, |before| before.max(until)));
                 jumps += 1;
             }
             Outcome::Wait(until) => {
+                let until = until.min(state.next_expiry().unwrap_or(until));
                 shared.changed.wait_until(&mut state, until);
             }
         }

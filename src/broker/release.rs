@@ -106,6 +106,12 @@ impl Release {
         self >= Self::V2_8
     }
 
+    /// Whether leaders ask whether a partition is part of the transaction whose records come (KIP-890,
+    /// first part, Kafka 3.6).
+    pub(super) fn verifies_transactions(self) -> bool {
+        self >= Self::V3_9
+    }
+
     /// The finalized level of `transaction.version` (KIP-890): 2 is the present protocol.
     pub(super) fn transaction_version(self) -> i16 {
         if self >= Self::V4_4 { 2 } else { 0 }

@@ -1,5 +1,7 @@
 //! One file per API; each opens with its versions and behaviour.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 pub(super) mod api_versions;
 mod create_partitions;
 mod create_topics;
@@ -10,6 +12,8 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_producers;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod find_coordinator;
 mod group_wait;
@@ -20,6 +24,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -29,3 +34,5 @@ mod produce;
 mod sasl_authenticate;
 mod sasl_handshake;
 mod sync_group;
+mod transactional;
+mod txn_offset_commit;

@@ -5,6 +5,8 @@
 //! no answer, and an error closes the connection. The checks and their order are those of
 //! `KafkaApis.handleProduceRequest`, `Partition.appendRecordsToLeader` and `UnifiedLog.append`.
 
+use std::collections::BTreeSet;
+
 use super::super::call::{Api, Call, Outcome};
 use super::super::release::Release;
 use super::super::state::{
@@ -21,6 +23,8 @@ use crate::protocol::{Bytes, ErrorCode};
 const BY_ID_FROM: i16 = 13;
 /// The first version that tells who leads (KIP-951).
 const TELLS_LEADER_FROM: i16 = 10;
+/// The first version that knows `TRANSACTION_ABORTABLE`.
+const ABORTABLE_FROM: i16 = 11;
 /// The first version of the present transaction protocol (KIP-890).
 const TRANSACTION_V2_FROM: i16 = 12;
 
@@ -32,6 +36,13 @@ impl Api for ProduceRequest {
         }
         if self.transactional_id.is_none() && all.clone().any(is_transactional) {
             let code = ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
+            return self.end(self.refuse(code, call));
+        }
+        let batches = all.filter_map(first_batch).filter(RecordBatch::is_transactional);
+        let producers: BTreeSet<_> =
+            batches.map(|batch| (batch.producer_id(), batch.producer_epoch())).collect();
+        if call.state.release.verifies_transactions() && producers.len() > 1 {
+            let code = ErrorCode::INVALID_PRODUCER_ID_MAPPING;
             return self.end(self.refuse(code, call));
         }
         let responses = self.topic_data.iter().map(|topic| append_topic(self, topic, call));
@@ -92,10 +103,13 @@ impl End for ProduceRequest {
     }
 }
 
+fn first_batch(partition: &PartitionProduceData) -> Option<RecordBatch> {
+    let records = partition.records.clone()?;
+    RecordBatches::new(records).without_crc_check().next()?.ok()
+}
+
 fn is_transactional(partition: &PartitionProduceData) -> bool {
-    let records = partition.records.clone().unwrap_or_default();
-    let first = RecordBatches::new(records).without_crc_check().next();
-    matches!(first, Some(Ok(batch)) if batch.is_transactional())
+    first_batch(partition).is_some_and(|batch| batch.is_transactional())
 }
 
 fn append_topic(
@@ -106,7 +120,7 @@ fn append_topic(
     let by_id = call.version >= BY_ID_FROM;
     let name = call.state.resolve(&topic.name, topic.topic_id, by_id).map(str::to_owned);
     let rows = topic.partition_data.iter().map(|partition| match &name {
-        Ok(name) => append_partition(request.acks, name, partition, call),
+        Ok(name) => append_partition(request, name, partition, call),
         Err(code) => refused(partition.index, Refusal::bare(*code), -1),
     });
     TopicProduceResponse {
@@ -118,7 +132,7 @@ fn append_topic(
 }
 
 fn append_partition(
-    acks: i16,
+    request: &ProduceRequest,
     topic: &str,
     partition: &PartitionProduceData,
     call: &mut Call<'_>,
@@ -131,7 +145,7 @@ fn append_partition(
         place: (topic, index),
         now_ms: call.now_ms,
     };
-    let appended = append(acks, sent, call);
+    let appended = append(request, sent, call);
     let log_start = |state: &mut State| {
         state.partition_mut(topic, index).map_or(-1, |partition| partition.log.start())
     };
@@ -156,8 +170,12 @@ fn append_partition(
     }
 }
 
-fn append(acks: i16, sent: Sent<'_>, call: &mut Call<'_>) -> Result<Appended, Refusal> {
-    let (topic, index) = sent.place;
+fn append(
+    request: &ProduceRequest,
+    sent: Sent<'_>,
+    call: &mut Call<'_>,
+) -> Result<Appended, Refusal> {
+    let (acks, (topic, index)) = (request.acks, sent.place);
     let wanted = Wanted::of_leader(topic, index);
     let reached = call.state.replica(call.broker, wanted).map(|_| ());
     if reached == Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) {
@@ -171,12 +189,59 @@ fn append(acks: i16, sent: Sent<'_>, call: &mut Call<'_>) -> Result<Appended, Re
         return Err(Refusal::by_log(ErrorCode::INVALID_TOPIC_EXCEPTION));
     }
     reached.map_err(Refusal::bare)?;
+    join_transaction(request.transactional_id.as_deref(), sent, call)?;
     let (rules, in_sync) = situation(call.state, topic, index, call.broker)?;
     if acks == -1 && in_sync < rules.in_sync_min {
         return Err(Refusal::by_log(ErrorCode::NOT_ENOUGH_REPLICAS));
     }
     let batch = accept(sent, &rules)?;
     store(&batch, sent, &rules, call)
+}
+
+/// Whether a transactional batch is part of the transaction of its producer; the present protocol makes
+/// it one (KIP-890). Where the partition has records of the transaction, the coordinator is not asked:
+/// `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
+fn join_transaction(id: Option<&str>, sent: Sent<'_>, call: &mut Call<'_>) -> Result<(), Refusal> {
+    let first = RecordBatches::new(sent.records.clone()).without_crc_check().next();
+    let (Some(id), Some(Ok(batch))) = (id, first) else { return Ok(()) };
+    let (Some(producer_id), Some(epoch)) = (batch.producer_id(), batch.producer_epoch()) else {
+        return Ok(());
+    };
+    if !batch.is_transactional() || !call.state.release.verifies_transactions() {
+        return Ok(());
+    }
+    let (topic, index) = sent.place;
+    if call.state.has_ongoing(topic, index, (producer_id, epoch)) {
+        return Ok(());
+    }
+    let (producer, place) = ((producer_id, epoch), (topic.to_owned(), index));
+    let adds = sent.version >= TRANSACTION_V2_FROM;
+    let joined = if adds {
+        let times = (call.now, call.now_ms);
+        call.state.add_to_transaction(id, producer, &BTreeSet::from([place]), times)
+    } else {
+        call.state.verify_in_transaction(id, producer, &place)
+    };
+    joined.map_err(|error| {
+        let (code, message) = match error {
+            ErrorCode::PRODUCER_FENCED => (ErrorCode::INVALID_PRODUCER_EPOCH, None),
+            ErrorCode::TRANSACTION_ABORTABLE if sent.version < ABORTABLE_FROM => {
+                let why = "Partition was not added to the transaction";
+                (ErrorCode::INVALID_TXN_STATE, Some(why.to_owned()))
+            }
+            ErrorCode::CONCURRENT_TRANSACTIONS if adds => (error, None),
+            // What an older client cannot repeat becomes what it can.
+            ErrorCode::CONCURRENT_TRANSACTIONS | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
+                let why = format!(
+                    "Unable to verify the partition has been added to the transaction. Underlying \
+                     error: {error}"
+                );
+                (ErrorCode::NOT_ENOUGH_REPLICAS, Some(why))
+            }
+            other => (other, None),
+        };
+        Refusal { message, ..Refusal::bare(code) }
+    })
 }
 
 /// The rules of the partition's topic, and how many replicas are in sync.

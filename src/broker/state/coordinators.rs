@@ -43,7 +43,7 @@ impl State {
 }
 
 /// `String.hashCode` of Java without its sign, as `Utils.abs` in Kafka leaves it.
-fn java_hash(name: &str) -> u32 {
+pub(super) fn java_hash(name: &str) -> u32 {
     let hash = |hash: u32, unit: u16| hash.wrapping_mul(31).wrapping_add(u32::from(unit));
     name.encode_utf16().fold(0, hash) & 0x7fff_ffff
 }

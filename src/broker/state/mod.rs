@@ -10,6 +10,7 @@
 //! sessions fetch sessions
 //! coordinators  which broker coordinates which group
 //! groups   groups, members, committed offsets
+//! transactions  transactional ids, their producers and open transactions
 //! ```
 //!
 //! Invariant: every change of what a waiting request may wait for raises [`State::changes`], which is
@@ -24,6 +25,7 @@ mod nodes;
 mod records;
 mod sessions;
 mod topics;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -33,8 +35,6 @@ pub(super) use described::{ALL_BROKERS, Described, Resource, Source};
 pub(super) use groups::{
     Answer, Committed, Group, GroupState, Identity, Join, Joined, Offsets, Subscribed, Sync, Synced,
 };
-#[cfg(test)]
-pub(super) use log::Marker;
 pub(super) use log::{
     Appended, Checked, Log, Range, Refusal, Rules, Sent, accept, check_form, to_messages,
 };
@@ -42,6 +42,9 @@ pub(super) use nodes::Node;
 pub(super) use records::Wanted;
 pub(super) use sessions::{Session, SessionKey, Sessions};
 pub(super) use topics::{PARTITIONS_MAX, Partition, Topic, TopicError, check_name};
+pub(super) use transactions::{
+    OFFSETS_TOPIC, Place, Producer, Protocol, Transaction, offsets_place,
+};
 
 use super::faults::Faults;
 use super::release::Release;
@@ -66,6 +69,7 @@ pub(super) struct State {
     /// What was set for brokers, by id; see `described`.
     broker_configs: BTreeMap<i32, BTreeMap<String, String>>,
     groups: groups::Groups,
+    transactions: transactions::Transactions,
     /// Groups and transactional ids that were moved, and where.
     moved: BTreeMap<String, i32>,
     changes: u64,
@@ -106,6 +110,7 @@ impl State {
             fetch_sessions: BTreeMap::new(),
             broker_configs: BTreeMap::new(),
             groups: groups::Groups::default(),
+            transactions: transactions::Transactions::default(),
             moved: BTreeMap::new(),
             changes: 0,
             random,

@@ -155,14 +155,16 @@ impl State {
         Ok(offset)
     }
 
-    /// The first offset of the open transaction of `producer_id` in a partition.
-    pub(in crate::broker) fn ongoing(
+    /// Whether a producer has written to a partition in a transaction that is open.
+    pub(in crate::broker) fn has_ongoing(
         &self,
         topic: &str,
         partition: i32,
-        producer_id: i64,
-    ) -> Option<i64> {
-        self.partition(topic, partition)?.log.producers.get(producer_id)?.open_since
+        (producer_id, epoch): (i64, i16),
+    ) -> bool {
+        let found = self.partition(topic, partition);
+        let known = found.and_then(|partition| partition.log.producers.get(producer_id));
+        known.is_some_and(|known| known.open_since.is_some() && known.epoch == epoch)
     }
 
     /// A producer id that nobody had.

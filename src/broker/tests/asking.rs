@@ -8,11 +8,11 @@ use crate::broker::call::{Api, Call, Outcome, Peer};
 use crate::broker::state::{Settings, State};
 use crate::clock;
 use crate::protocol::messages::{
-    FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, PartitionProduceData,
-    PartitionProduceResponse, ProduceRequest, TopicProduceData,
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, InitProducerIdRequest, PartitionData,
+    PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
 use crate::protocol::records::{BatchBuilder, Compression, Compressor, stamp};
-use crate::protocol::{Bytes, Message, Writer};
+use crate::protocol::{Bytes, ErrorCode, Message, Writer};
 
 /// The wall clock of these tests.
 pub(super) const NOW_MS: i64 = 1_700_000_000_000;
@@ -60,6 +60,7 @@ impl Asking {
         after: Option<Duration>,
     ) -> Outcome<R::Response> {
         let mut peer = Peer::default();
+        self.state.expire_transactions(self.start + after.unwrap_or_default(), self.now_ms);
         request.handle(&mut Call {
             state: &mut self.state,
             broker: 1,
@@ -98,6 +99,21 @@ impl Asking {
     ) -> PartitionProduceResponse {
         let answer = self.ask(produce(acks, partition, records), version);
         answer.responses[0].partition_responses[0].clone()
+    }
+
+    /// Gives the producer of a transactional id that broker 1 coordinates its id and epoch.
+    pub(super) fn init(&mut self, id: &str) -> (i64, i16) {
+        assert!(self.state.move_coordinator(id, 1), "broker 1 runs");
+        let answer = self.ask(
+            InitProducerIdRequest {
+                transactional_id: Some(id.to_owned()),
+                transaction_timeout_ms: 60_000,
+                ..Default::default()
+            },
+            5,
+        );
+        assert_eq!(answer.error_code, ErrorCode::NONE);
+        (answer.producer_id, answer.producer_epoch)
     }
 
     /// Fetches from partition 0 of `t` at once.

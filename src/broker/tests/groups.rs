@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::broker::{Cluster, Release};
 use crate::protocol::messages::{
-    DeleteGroupsRequest, DescribeGroupsRequest, FindCoordinatorRequest, FindCoordinatorResponse,
-    HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
-    LeaveGroupRequest, ListGroupsRequest, MemberIdentity, OffsetCommitRequest,
-    OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetDeleteRequest,
-    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic, OffsetFetchRequest,
-    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, SyncGroupRequest,
-    SyncGroupRequestAssignment, SyncGroupResponse,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DeleteGroupsRequest, DescribeGroupsRequest,
+    DescribeTransactionsRequest, EndTxnRequest, FindCoordinatorRequest, FindCoordinatorResponse,
+    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, JoinGroupRequestProtocol,
+    JoinGroupResponse, LeaveGroupRequest, ListGroupsRequest, ListTransactionsRequest,
+    MemberIdentity, OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+    SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse, TxnOffsetCommitRequest,
 };
 use crate::protocol::{
     Bytes, ErrorCode, Message, Reader, Request, RequestHeader, ResponseHeader, TaggedFields, Uuid,
@@ -386,7 +387,7 @@ fn an_open_transaction_makes_offsets_unstable() {
     };
     assert_eq!(row(&mut peer, &stable), (-1, ErrorCode::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(row(&mut peer, &fetch(9, Uuid::ZERO)), (1, ErrorCode::NONE));
-    kafka.shared.change(|state| state.end_pending_offsets(4, true));
+    kafka.shared.change(|state| state.end_pending_offsets(4, true, |_| true));
     assert_eq!(row(&mut peer, &stable), (9, ErrorCode::NONE));
 }
 
@@ -412,5 +413,12 @@ fn every_version_of_every_release_has_an_answer() {
         all(release, &OffsetCommitRequest::default());
         all(release, &OffsetFetchRequest::default());
         all(release, &FindCoordinatorRequest::default());
+        all(release, &InitProducerIdRequest::default());
+        all(release, &AddPartitionsToTxnRequest::default());
+        all(release, &AddOffsetsToTxnRequest::default());
+        all(release, &TxnOffsetCommitRequest::default());
+        all(release, &EndTxnRequest::default());
+        all(release, &ListTransactionsRequest::default());
+        all(release, &DescribeTransactionsRequest::default());
     }
 }

@@ -10,6 +10,7 @@ mod produce;
 pub(in crate::broker) mod raw;
 mod records;
 mod sasl;
+mod transactions;
 
 use super::*;
 use crate::Client;

@@ -3,17 +3,12 @@
 use super::asking::{Asking, NOW_MS, batch, of_producer, produce};
 use crate::broker::Release;
 use crate::broker::call::Outcome;
-use crate::broker::state::Marker;
 use crate::protocol::messages::{
     DescribeProducersRequest, InitProducerIdRequest, ListOffsetsPartition, ListOffsetsRequest,
     ListOffsetsTopic, TopicRequest,
 };
 use crate::protocol::records::{RecordBatches, TimestampType};
 use crate::protocol::{Bytes, ErrorCode};
-
-fn marker(producer_id: i64, epoch: i16, commit: bool) -> Marker {
-    Marker { producer_id, epoch, commit, coordinator_epoch: 0, now_ms: NOW_MS }
-}
 
 #[test]
 fn a_batch_that_is_not_whole_is_refused_for_the_reason_that_kafka_gives() {
@@ -122,37 +117,6 @@ fn before_kip_360_an_unknown_producer_must_begin_at_0() {
 }
 
 #[test]
-fn readers_of_committed_records_stop_at_the_first_open_transaction() {
-    let mut kafka = Asking::new(Release::V4_4);
-    for (id, count) in [(1, 2), (2, 1)] {
-        let row = kafka.produce(0, of_producer((id, 0, 0), count, true));
-        assert_eq!(row.error_code, ErrorCode::NONE);
-    }
-    let row = kafka.produce(0, of_producer((1, 0, 2), 1, false));
-    assert_eq!(row.error_code, ErrorCode::INVALID_TXN_STATE, "its transaction is open");
-    let seen = kafka.fetch(0, true);
-    assert_eq!((seen.last_stable_offset, seen.high_watermark), (0, 3));
-    assert!(seen.records.expect("there").is_empty());
-    assert_eq!(kafka.state.ongoing("t", 0, 2), Some(2));
-    assert_eq!(kafka.state.append_marker("t", 0, marker(1, 0, false)), Ok(3));
-    assert_eq!(kafka.fetch(0, true).last_stable_offset, 2);
-    assert_eq!(kafka.state.append_marker("t", 0, marker(2, 1, true)), Ok(4));
-    assert_eq!(kafka.state.ongoing("t", 0, 2), None);
-    let late = kafka.state.append_marker("t", 0, marker(2, 0, true));
-    assert_eq!(late, Err(ErrorCode::INVALID_PRODUCER_EPOCH));
-    let seen = kafka.fetch(0, true);
-    let aborted = seen.aborted_transactions.expect("asked for");
-    let aborted: Vec<_> = aborted.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect();
-    assert_eq!((seen.last_stable_offset, aborted), (5, vec![(1, 0)]));
-    let kinds: Vec<bool> = RecordBatches::new(seen.records.expect("records"))
-        .map(|batch| batch.expect("well-formed, checksum and all").is_control())
-        .collect();
-    assert_eq!(kinds, [false, false, true, true]);
-    assert!(kafka.fetch(4, true).aborted_transactions.expect("asked for").is_empty());
-    assert_eq!(kafka.fetch(0, false).aborted_transactions, None);
-}
-
-#[test]
 fn settings_of_the_topic_are_kept_to() {
     let mut kafka = Asking::with(
         Release::V4_4,
@@ -251,7 +215,8 @@ fn an_old_client_writes_messages_and_reads_messages() {
 fn offsets_are_found_by_place_and_by_time() {
     let mut kafka = Asking::new(Release::V4_4);
     kafka.produce(0, Bytes::from(batch(&["a", "b", "c"])));
-    kafka.produce(0, of_producer((1, 0, 0), 1, true));
+    let (id, epoch) = kafka.init("x");
+    assert_eq!(kafka.produce(0, of_producer((id, epoch, 0), 1, true)).base_offset, 3);
     let mut find = |timestamp, committed: bool, version| {
         let asked = ListOffsetsPartition { timestamp, ..Default::default() };
         let topic = ListOffsetsTopic {

@@ -146,10 +146,15 @@ impl State {
         self.groups.by_id.get_mut(group).map(|entry| &mut entry.offsets)
     }
 
-    /// The transaction of a producer has ended: its offsets count, or go.
-    pub(in crate::broker) fn end_pending_offsets(&mut self, producer_id: i64, commit: bool) {
+    /// The transaction of a producer has ended for some groups: its offsets count, or go.
+    pub(in crate::broker) fn end_pending_offsets(
+        &mut self,
+        producer_id: i64,
+        commit: bool,
+        is_part: impl Fn(&str) -> bool,
+    ) {
         let mut any = false;
-        for entry in self.groups.by_id.values_mut() {
+        for (_, entry) in self.groups.by_id.iter_mut().filter(|(id, _)| is_part(id)) {
             any |= entry.offsets.end_transaction(producer_id, commit);
         }
         if any {
