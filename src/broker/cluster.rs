@@ -11,6 +11,7 @@ use super::release::Release;
 use super::sasl::SaslMechanism;
 use super::server::{Limits, Server, Shared};
 use super::state::{Settings, State};
+use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 
 /// More brokers than that are refused.
@@ -303,6 +304,31 @@ impl Cluster {
         }
         let what = format!("broker {broker} cannot coordinate {name}: it does not run");
         Err(Error::new(ErrorKind::Config, what))
+    }
+
+    /// Puts a partition back to what it was when it ended before `offset`, as an unclean election or a
+    /// backup does: later records, leader epochs and what was known of producers are gone, and
+    /// the offsets are given again. A batch that reaches beyond `offset` goes whole.
+    ///
+    /// # Errors
+    /// `Config` when there is no such partition.
+    pub fn restore(&self, topic: &str, partition: i32, offset: i64) -> Result<()> {
+        if self.shared.change(|state| state.restore(topic, partition, offset, clock::unix_ms())) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Config, format!("there is no partition {topic}-{partition}")))
+    }
+
+    /// Makes a partition forget the producers that wrote to it, but for their open transactions: the
+    /// next batch of each is that of an unknown one.
+    ///
+    /// # Errors
+    /// `Config` when there is no such partition.
+    pub fn forget_producers(&self, topic: &str, partition: i32) -> Result<()> {
+        if self.shared.change(|state| state.forget_producers(topic, partition)) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Config, format!("there is no partition {topic}-{partition}")))
     }
 
     /// The requests that arrived, in order: the last 10,000, or fewer when they are large. To see what

@@ -38,11 +38,6 @@
 //! Uses `protocol/`, the clock and the threads, and nothing else of this crate, so that a fault of
 //! the client is not mirrored in what it is tested against.
 
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the room for the APIs that come next; goes with the last of them")
-)]
-
 mod api;
 mod call;
 mod cluster;

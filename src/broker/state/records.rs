@@ -167,6 +167,30 @@ impl State {
         known.is_some_and(|known| known.open_since.is_some() && known.epoch == epoch)
     }
 
+    /// Cuts the end of a partition off, and takes its leader epochs back to those of what is left;
+    /// `false` when there is no such partition.
+    pub(in crate::broker) fn restore(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        now_ms: i64,
+    ) -> bool {
+        let Some(partition) = self.partition_mut(topic, partition) else { return false };
+        partition.log.truncate(offset, now_ms);
+        partition.leader_epoch = partition.log.epochs.last().unwrap_or(0);
+        self.changed();
+        true
+    }
+
+    /// Forgets the producers of a partition; `false` when there is none.
+    pub(in crate::broker) fn forget_producers(&mut self, topic: &str, partition: i32) -> bool {
+        let Some(partition) = self.partition_mut(topic, partition) else { return false };
+        partition.log.forget_producers();
+        self.changed();
+        true
+    }
+
     /// A producer id that nobody had.
     pub(in crate::broker) fn new_producer_id(&mut self) -> i64 {
         let id = self.next_producer_id;

@@ -173,6 +173,7 @@ impl Sessions {
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub(in crate::broker) fn len(&self) -> usize {
         self.by_id.len()
     }

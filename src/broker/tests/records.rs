@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use super::asking::{NOW_MS, of_producer};
 use crate::Client;
 use crate::broker::Cluster;
 use crate::producer::Record;
 use crate::protocol::ApiKey;
-use crate::protocol::records::Compression;
+use crate::protocol::records::{Compression, RecordBatches};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -84,4 +85,35 @@ fn what_is_produced_is_read_with_every_codec() {
             assert_eq!(next, 500, "{codec}");
         }
     }
+}
+
+#[test]
+fn a_restored_partition_gives_its_offsets_and_epochs_again() {
+    let kafka = Cluster::builder().brokers(2).topic("t", 1).start().expect("a cluster");
+    let place = || {
+        let state = kafka.shared.state.lock();
+        let partition = state.partition("t", 0).expect("it is there");
+        (partition.log.end(), partition.leader_epoch, partition.log.producers.known().count())
+    };
+    let write = |id, sequence| {
+        let sent = of_producer((id, 0, sequence), 2, false);
+        let sent = RecordBatches::new(sent).next().expect("one").expect("well-formed");
+        kafka.shared.change(|state| {
+            let partition = state.partition_mut("t", 0).expect("it is there");
+            let epoch = partition.leader_epoch;
+            partition.log.append(&sent, epoch, None, NOW_MS);
+        });
+    };
+    write(1, 0);
+    let (_, first, _) = place();
+    kafka.move_leader("t", 0, 2).expect("a replica that runs");
+    write(2, 0);
+    assert_eq!(place(), (4, first + 1, 2));
+    kafka.restore("t", 0, 3).expect("a partition");
+    assert_eq!(place(), (2, first, 1));
+    write(2, 0);
+    assert_eq!(place(), (4, first, 2));
+    kafka.forget_producers("t", 0).expect("a partition");
+    assert_eq!(place(), (4, first, 0));
+    assert!(kafka.restore("t", 1, 0).is_err() && kafka.forget_producers("u", 0).is_err());
 }

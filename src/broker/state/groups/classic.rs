@@ -124,6 +124,7 @@ impl Group {
     }
 
     /// The generation.
+    #[cfg(test)]
     pub(in crate::broker) fn generation(&self) -> i32 {
         self.generation
     }
@@ -144,6 +145,7 @@ impl Group {
     }
 
     /// The member that leads.
+    #[cfg(test)]
     pub(in crate::broker) fn leader(&self) -> Option<&str> {
         self.leader.as_deref()
     }

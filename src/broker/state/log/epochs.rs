@@ -18,6 +18,11 @@ impl Epochs {
         self.starts.push((epoch, start));
     }
 
+    /// The epoch that began last.
+    pub(in crate::broker) fn last(&self) -> Option<i32> {
+        self.starts.last().map(|(epoch, _)| *epoch)
+    }
+
     /// The log now begins at `start`: epochs that end before it go, the one that it lies in begins
     /// there.
     pub(super) fn trim_start(&mut self, start: i64) {
