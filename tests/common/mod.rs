@@ -118,7 +118,7 @@ impl Servers {
     /// # Panics
     /// If it fails, with what it said. (For a failure that is wanted: [`run`].)
     pub(crate) fn kcat(&self, arguments: &[&str], stdin: &[u8]) -> Output {
-        succeeded(run(Command::new("kcat").args(["-b", &self.bootstrap]).args(arguments), stdin))
+        kcat_at(&self.bootstrap, arguments, stdin)
     }
 
     /// Runs a command class of Kafka with `--bootstrap-server` and `arguments`: about a second.
@@ -126,9 +126,7 @@ impl Servers {
     /// # Panics
     /// If it fails, with what it said.
     pub(crate) fn java_tool(&self, class: &str, arguments: &[&str]) -> Output {
-        let mut command = script("tool.sh");
-        command.args([class, "--bootstrap-server", &self.bootstrap]).args(arguments);
-        succeeded(run(&mut command, b""))
+        succeeded(java_tool_at(&self.bootstrap, class, arguments, b""))
     }
 
     /// What redis-cli prints for `arguments`, one reply a line, without the last line's end.
@@ -412,6 +410,25 @@ pub(crate) fn succeeded(output: Output) -> Output {
 /// Bytes as text, for messages and for tools that print text.
 pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
+}
+
+/// Runs kcat against `bootstrap` with `stdin` as its input.
+///
+/// # Panics
+/// If it fails.
+pub(crate) fn kcat_at(bootstrap: &str, arguments: &[&str], stdin: &[u8]) -> Output {
+    succeeded(run(Command::new("kcat").args(["-b", bootstrap]).args(arguments), stdin))
+}
+
+/// Runs a class of Kafka against `bootstrap` with `stdin` as its input; how it ended is for the caller to judge.
+pub(crate) fn java_tool_at(
+    bootstrap: &str,
+    class: &str,
+    arguments: &[&str],
+    stdin: &[u8],
+) -> Output {
+    let mut command = script("tool.sh");
+    run(command.args([class, "--bootstrap-server", bootstrap]).args(arguments), stdin)
 }
 
 /// A script of `tests/servers`.
