@@ -315,6 +315,39 @@ fn two_nodes_share_the_work_and_one_may_leave() {
     wait_until("the other leads", || other.stats().is_leader);
 }
 
+/// What the last node finishes before it was ever the organiser is committed when it shuts down.
+#[test]
+fn the_last_node_commits_what_it_inherits() {
+    let place = Place::with(|config| {
+        config.organiser_lease = Duration::from_secs(600);
+        config.workers = 1;
+    });
+    place.kafka.create("t", 1);
+    let seen = Seen::default();
+    let (runs, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (handler, gate) = (seen.handler(), Arc::clone(&runs));
+    let one = place.node(&["t"], move |unit| {
+        wait_until("the other has a unit", || gate.load(Ordering::SeqCst));
+        handler(unit)
+    });
+    wait_until("one leads", || one.stats().is_leader);
+    let (handler, has, gate) = (seen.handler(), Arc::clone(&runs), Arc::clone(&go_on));
+    let other = place.node(&["t"], move |unit| {
+        has.store(true, Ordering::SeqCst);
+        wait_until("it may go on", || gate.load(Ordering::SeqCst));
+        handler(unit)
+    });
+    place.kafka.append("t", 0, 1000);
+    wait_until("one goes on", || one.stats().total.units > 0);
+    one.shutdown(LIMIT).expect("its handlers end");
+    go_on.store(true, Ordering::SeqCst);
+    other.drain(LIMIT).expect("the other goes on");
+    assert!(!other.stats().is_leader, "it asks for the lock once in a minute");
+    other.shutdown(LIMIT).expect("its handlers end");
+    assert!(seen.is_once("t", 0, 0..1000));
+    assert_eq!(place.kafka.offset("g", "t", 0), Some(1000));
+}
+
 #[test]
 fn topics_come_and_go_while_it_runs() {
     let place = Place::new();

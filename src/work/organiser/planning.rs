@@ -20,6 +20,7 @@ use crate::work::events::Event;
 use crate::work::kafka::TopicFacts;
 use crate::work::plan::{CommittedOffset, Decision, LogRange, Plan, PlanRules, plan};
 use crate::work::queue::{Init, PartitionState, Reset};
+use crate::work::snapshot::SnapshotLimits;
 use crate::work::unit::TopicPartition;
 
 /// Metadata of the topics are older than this at most when the organiser plans.
@@ -307,6 +308,7 @@ impl Shell {
     /// Brings the group's offsets in Kafka to the low watermarks.
     pub(super) fn commit_round(&mut self) -> Done<()> {
         self.lead()?;
+        self.inherit()?;
         let states = self.states(self.taken_up.iter().cloned().collect())?;
         let wanted: Vec<Commit> = states
             .iter()
@@ -331,6 +333,16 @@ impl Shell {
         let due = self.commits.due(clock::now(), &wanted, &held);
         if !due.is_empty() {
             self.store(&due)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the partitions its own that the organiser before had taken up.
+    fn inherit(&mut self) -> Done<()> {
+        if !self.inherited {
+            let held = self.queue.snapshot(SnapshotLimits { units: 0, entries: 0 })?;
+            self.taken_up.extend(held.partitions.into_iter().map(|held| held.partition));
+            self.inherited = true;
         }
         Ok(())
     }

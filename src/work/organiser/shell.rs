@@ -59,6 +59,9 @@ pub(crate) struct Shell {
     /// Partitions that the queue holds, those of topics that were removed included: their units go
     /// on, and so do the commits.
     pub(super) taken_up: BTreeSet<TopicPartition>,
+    /// Whether `taken_up` has what the queue held when this process became the organiser: units of
+    /// the one before may have ended since it committed.
+    pub(super) inherited: bool,
     pub(super) troubles: Troubles,
     audit: AuditRound,
     due: Due,
@@ -122,6 +125,7 @@ impl Shell {
             facts_of: Vec::new(),
             facts_until: None,
             taken_up: BTreeSet::new(),
+            inherited: false,
             troubles: Troubles {
                 lock: trouble("asking for the organiser's lock"),
                 plan: trouble("planning"),
@@ -224,7 +228,10 @@ impl Shell {
         let group = &self.shared.group;
         match change {
             Change::Same => return,
-            Change::Won => log::info!("this node is the organiser of group {group}"),
+            Change::Won => {
+                log::info!("this node is the organiser of group {group}");
+                self.inherited = false;
+            }
             Change::Lost => {
                 log::info!("this node is no longer the organiser of group {group}");
                 self.commits.clear();
