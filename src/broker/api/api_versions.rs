@@ -12,6 +12,9 @@ use crate::protocol::messages::{
 };
 use crate::protocol::{ApiKey, ErrorCode};
 
+/// First version that tells features whose lowest level is 0.
+const LEVEL_ZERO_SINCE: i16 = 4;
+
 impl Api for ApiVersionsRequest {
     fn handle(&mut self, call: &mut Call<'_>) -> Outcome<ApiVersionsResponse> {
         let named = |text: &str| is_software_name(text);
@@ -28,7 +31,7 @@ impl Api for ApiVersionsRequest {
         {
             return Outcome::Answer(refusal(ErrorCode::REBOOTSTRAP_REQUIRED));
         }
-        Outcome::Answer(offer(call.state.release))
+        Outcome::Answer(offer(call.state.release, call.version))
     }
 
     fn refuse(&self, error: ErrorCode, _call: &mut Call<'_>) -> ApiVersionsResponse {
@@ -63,7 +66,7 @@ fn row(release: Release, api: ApiKey) -> Option<ApiVersion> {
     })
 }
 
-fn offer(release: Release) -> ApiVersionsResponse {
+fn offer(release: Release, version: i16) -> ApiVersionsResponse {
     let mut answer = ApiVersionsResponse {
         api_keys: SERVED.iter().filter_map(|api| row(release, *api)).collect(),
         ..Default::default()
@@ -71,12 +74,15 @@ fn offer(release: Release) -> ApiVersionsResponse {
     let level = release.transaction_version();
     if level > 0 {
         let name = || "transaction.version".to_owned();
-        answer.supported_features = vec![SupportedFeatureKey {
-            name: name(),
-            min_version: 0,
-            max_version: level,
-            ..Default::default()
-        }];
+        // Clients of earlier versions take a lowest level of 0 for a fault (KIP-1022).
+        if version >= LEVEL_ZERO_SINCE {
+            answer.supported_features = vec![SupportedFeatureKey {
+                name: name(),
+                min_version: 0,
+                max_version: level,
+                ..Default::default()
+            }];
+        }
         answer.finalized_features_epoch = 0;
         answer.finalized_features = vec![FinalizedFeatureKey {
             name: name(),

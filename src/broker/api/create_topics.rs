@@ -160,7 +160,7 @@ fn row(
             name,
             error_code: error.code,
             error_message: Some(error.message),
-            configs: None,
+            configs: Some(Vec::new()),
             ..Default::default()
         },
     }

@@ -62,7 +62,7 @@ fn row(name: Option<&str>, topic_id: Uuid, error_code: ErrorCode) -> DeletableTo
         name: name.map(str::to_owned),
         topic_id,
         error_code,
-        error_message: None,
+        error_message: (!error_code.is_ok()).then(|| error_code.to_string()),
         ..Default::default()
     }
 }

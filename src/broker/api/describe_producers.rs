@@ -1,4 +1,4 @@
-//! `DescribeProducers`, API 61, version 0: what a leader remembers of producers (KIP-664).
+//! `DescribeProducers`, API 61, version 0: what a replica remembers of producers (KIP-664).
 
 use super::super::call::{Api, Call, Outcome};
 use super::super::state::{State, Wanted};
@@ -31,10 +31,14 @@ impl Api for DescribeProducersRequest {
 }
 
 fn row(topic: &str, index: i32, call: &Call<'_>) -> PartitionResponse {
-    let wanted = Wanted::of_leader(topic, index);
+    let wanted = Wanted { leader_only: false, ..Wanted::of_leader(topic, index) };
     let partition = match call.state.replica(call.broker, wanted) {
         Ok((_, partition)) => partition,
-        Err(code) => return failed(index, code),
+        Err(code) => {
+            let has_topic = call.state.topics().contains_key(topic);
+            let error_message = (!has_topic).then(|| code.to_string());
+            return PartitionResponse { error_message, ..failed(index, code) };
+        }
     };
     let producers = partition.log.producers.known().map(|(producer_id, producer)| ProducerState {
         producer_id,

@@ -9,6 +9,8 @@
 //! The first run turns the request into the whole list of what to read, and leaves in its session fields
 //! which session the answer belongs to.
 
+use std::collections::HashMap;
+
 use super::super::call::{Api, Call, Outcome};
 use super::super::state::{Range, Rules, Session, SessionKey, State, Wanted, to_messages};
 use crate::protocol::messages::{
@@ -35,10 +37,14 @@ const NEW_SESSION: i32 = 0;
 
 impl Api for FetchRequest {
     fn handle(&mut self, call: &mut Call<'_>) -> Outcome<FetchResponse> {
-        if call.first
-            && let Err(error_code) = begin(self, call)
-        {
-            return Outcome::Answer(FetchResponse { error_code, ..Default::default() });
+        if call.first {
+            if !matches!(self.isolation_level, 0 | 1) {
+                return Outcome::Answer(thrown(self, call.version));
+            }
+            once(&mut self.topics);
+            if let Err(error_code) = begin(self, call) {
+                return Outcome::Answer(FetchResponse { error_code, ..Default::default() });
+            }
         }
         let limits = Limits::of(self, call.version);
         let plans = plan(self, &limits, call);
@@ -76,6 +82,46 @@ impl Api for FetchRequest {
 
     fn throttle(response: &mut FetchResponse, time_ms: i32) {
         response.throttle_time_ms = time_ms;
+    }
+}
+
+/// What a broker says after an exception (`FetchRequest.getErrorResponse`).
+fn thrown(request: &FetchRequest, version: i16) -> FetchResponse {
+    let error = ErrorCode::UNKNOWN_SERVER_ERROR;
+    let mut responses = Vec::new();
+    if version < BY_ID_FROM {
+        responses.extend(request.topics.iter().map(|topic| {
+            let row = |wanted: &FetchPartition| PartitionData {
+                aborted_transactions: Some(Vec::new()),
+                ..failed(wanted.partition, error)
+            };
+            FetchableTopicResponse {
+                topic: topic.topic.clone(),
+                partitions: topic.partitions.iter().map(row).collect(),
+                ..Default::default()
+            }
+        }));
+    }
+    let session_id = request.session_id;
+    FetchResponse { error_code: error, session_id, responses, ..Default::default() }
+}
+
+/// Of a partition that is named twice the last wish counts, at the place of the first.
+fn once(topics: &mut [FetchTopic]) {
+    let key = |topic: &FetchTopic, wanted: &FetchPartition| {
+        (topic.topic.clone(), topic.topic_id, wanted.partition)
+    };
+    let mut last = HashMap::new();
+    for topic in topics.iter() {
+        last.extend(topic.partitions.iter().map(|wanted| (key(topic, wanted), wanted.clone())));
+    }
+    for topic in topics {
+        let mut partitions = std::mem::take(&mut topic.partitions);
+        partitions.retain_mut(|wanted| {
+            let left = last.remove(&key(topic, wanted));
+            left.map(|last| *wanted = last).is_some()
+        });
+        topic.partitions = partitions;
     }
 }
 
@@ -268,7 +314,10 @@ fn look(name: &str, wanted: &FetchPartition, limits: &Limits, call: &Call<'_>) -
     if !(log.start()..=log.end()).contains(&from) {
         return out_of_range;
     }
-    let partition_max = usize::try_from(wanted.partition_max_bytes).unwrap_or(0);
+    let Ok(partition_max) = usize::try_from(wanted.partition_max_bytes) else {
+        // An exception, of which the client learns no more.
+        return Kind::Fails { code: ErrorCode::UNKNOWN_SERVER_ERROR, read: true };
+    };
     Kind::Gives(Range {
         from,
         until: if limits.committed { log.last_stable() } else { log.end() },

@@ -40,7 +40,7 @@ impl Api for JoinGroupRequest {
     }
 
     fn refuse(&self, error: ErrorCode, call: &mut Call<'_>) -> JoinGroupResponse {
-        response(Joined { protocol: None, ..Joined::refused(error, "") }, call.version)
+        response(Joined::refused(error, ""), call.version)
     }
 
     fn throttle(response: &mut JoinGroupResponse, time_ms: i32) {

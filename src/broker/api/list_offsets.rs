@@ -29,6 +29,10 @@ const DEBUGGING: i32 = -2;
 
 impl Api for ListOffsetsRequest {
     fn handle(&mut self, call: &mut Call<'_>) -> Outcome<ListOffsetsResponse> {
+        if !matches!(self.isolation_level, 0 | 1) {
+            // An exception, of which the client learns no more.
+            return Outcome::Answer(self.refuse(ErrorCode::UNKNOWN_SERVER_ERROR, call));
+        }
         let mut seen = BTreeSet::new();
         let mut repeated = BTreeSet::new();
         for topic in &self.topics {
@@ -40,12 +44,13 @@ impl Api for ListOffsetsRequest {
             }
         }
         let topics = self.topics.iter().map(|topic| {
-            let rows = topic.partitions.iter().map(|asked| {
-                let twice = repeated.contains(&(topic.name.as_str(), asked.partition_index));
-                if twice && call.version > 0 {
-                    return failed(asked.partition_index, ErrorCode::INVALID_REQUEST);
+            let rows = topic.partitions.iter().filter_map(|asked| {
+                let place = (topic.name.as_str(), asked.partition_index);
+                if call.version > 0 && repeated.contains(&place) {
+                    let once = seen.remove(&place);
+                    return once.then(|| failed(place.1, ErrorCode::INVALID_REQUEST));
                 }
-                list(self, &topic.name, asked, call)
+                Some(list(self, &topic.name, asked, call))
             });
             answered(topic, rows.collect())
         });

@@ -2,8 +2,10 @@
 //!
 //! Any broker answers, from the one state. Topics are asked for by name, or (version 12 on) by id; one id
 //! among the entries makes those by name be left out, as Kafka does; in versions 10 and 11 an id is
-//! refused. A topic that is not there is made when both the request and the broker allow it; this
+//! refused. One that is asked for twice is answered once. A topic that is not there is made when both the request and the broker allow it; this
 //! answer then still says `UNKNOWN_TOPIC_OR_PARTITION` (`LEADER_NOT_AVAILABLE` before 2.8).
+
+use std::collections::BTreeSet;
 
 use super::super::call::{Api, Call, Outcome};
 use super::super::release::Release;
@@ -80,13 +82,17 @@ impl Rows for MetadataRequest {
     ) -> Vec<MetadataResponseTopic> {
         let by_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
         if by_id {
-            let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
+            let mut seen = BTreeSet::new();
+            let ids = topics.iter().map(|topic| topic.topic_id);
+            let ids = ids.filter(|id| !id.is_zero() && seen.insert(*id));
             return ids.map(|id| row_by_id(call.state, id)).collect();
         }
         // Versions below 4 have no flag and mean yes.
         let may_create = call.version < 4 || self.allow_auto_topic_creation;
+        let mut seen = BTreeSet::new();
         let names = topics.iter().filter_map(|topic| topic.name.as_deref());
-        names.map(|name| row_by_name(call.state, name, may_create)).collect()
+        let once = names.filter(|name| seen.insert(*name));
+        once.map(|name| row_by_name(call.state, name, may_create)).collect()
     }
 }
 

@@ -447,7 +447,7 @@ impl Group {
         let id = &join.member_id;
         let identity = Identity { member_id: id.clone(), instance_id: join.instance_id.clone() };
         if let Err(error) = self.validate(&identity) {
-            let refused = Joined { protocol: None, ..Joined::refused(error, id) };
+            let refused = Joined::refused(error, id);
             return self.answers.push((join.ticket, Answer::Join(refused)));
         }
         let same = self.members.get(id).is_some_and(|member| member.protocols == join.protocols);
@@ -477,7 +477,7 @@ impl Group {
         let mut member = self.members.remove(earlier).expect("a name's holder is a member");
         if let Some(ticket) = member.joining.take() {
             let error = ErrorCode::FENCED_INSTANCE_ID;
-            let fenced = Joined { protocol: None, ..Joined::refused(error, earlier) };
+            let fenced = Joined::refused(error, earlier);
             self.answers.push((ticket, Answer::Join(fenced)));
         }
         if let Some(ticket) = member.syncing.take() {

@@ -48,13 +48,7 @@ pub(in crate::broker) struct Joined {
 impl Joined {
     /// A refusal.
     pub(in crate::broker) fn refused(error: ErrorCode, member_id: &str) -> Self {
-        Self {
-            error,
-            member_id: member_id.to_owned(),
-            generation: -1,
-            protocol: Some(String::new()),
-            ..Self::default()
-        }
+        Self { error, member_id: member_id.to_owned(), generation: -1, ..Self::default() }
     }
 }
 

@@ -104,7 +104,12 @@ pub(in crate::broker) fn check_form(sent: Sent<'_>) -> Result<(), Refusal> {
         Some(Ok(batch)) => batch.compression(),
         // What is wrong with it is said once its checksum was compared.
         Some(Err(_)) if sent.records.get(16) == Some(&2) => return Ok(()),
-        Some(Err(error)) => return Err(Refusal::bare(code_of(error.kind()))),
+        Some(Err(error)) => {
+            // Of a format that it knows Kafka says no more than the code.
+            let is_unknown = !matches!(sent.records.get(16), Some(0 | 1));
+            let message = is_unknown.then(|| error.to_string());
+            return Err(Refusal { message, ..Refusal::bare(code_of(error.kind())) });
+        }
     };
     if sent.version < ZSTD_FROM && codec == Compression::Zstd {
         return Err(Refusal::bare(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE));
