@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::Failure;
 
@@ -21,6 +22,24 @@ pub struct Figures {
     pub cpu_seconds_per_million: f64,
     /// Peak resident memory of the client's process, in MiB.
     pub peak_mib: f64,
+    /// Half of the records were confirmed within so many microseconds; 0 when that was not measured.
+    pub p50_us: f64,
+    /// 99 of 100 records were.
+    pub p99_us: f64,
+}
+
+impl Figures {
+    /// With the times of each record.
+    #[must_use]
+    pub fn with_times(mut self, mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let at = |part: usize| {
+            let time = times.get(times.len() * part / 100).copied().unwrap_or_default();
+            time.as_secs_f64() * 1e6
+        };
+        (self.p50_us, self.p99_us) = (at(50), at(99));
+        self
+    }
 }
 
 impl fmt::Display for Figures {
@@ -28,13 +47,15 @@ impl fmt::Display for Figures {
         write!(
             f,
             "client={} records={} seconds={:.3} records_per_second={:.0} \
-             cpu_seconds_per_million={:.4} peak_mib={:.1}",
+             cpu_seconds_per_million={:.4} peak_mib={:.1} p50_us={:.1} p99_us={:.1}",
             self.client,
             self.records,
             self.seconds,
             self.records_per_second,
             self.cpu_seconds_per_million,
-            self.peak_mib
+            self.peak_mib,
+            self.p50_us,
+            self.p99_us
         )
     }
 }
@@ -53,6 +74,8 @@ impl FromStr for Figures {
             records_per_second: field("records_per_second")?.parse()?,
             cpu_seconds_per_million: field("cpu_seconds_per_million")?.parse()?,
             peak_mib: field("peak_mib")?.parse()?,
+            p50_us: field("p50_us")?.parse()?,
+            p99_us: field("p99_us")?.parse()?,
         })
     }
 }
@@ -70,6 +93,8 @@ mod tests {
             records_per_second: 2_000_000.0,
             cpu_seconds_per_million: 0.0625,
             peak_mib: 12.5,
+            p50_us: 100.5,
+            p99_us: 2000.0,
         };
         assert_eq!(figures.to_string().parse::<Figures>().unwrap(), figures);
         assert!("client=x records=1".parse::<Figures>().is_err());

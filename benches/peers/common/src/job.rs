@@ -9,14 +9,17 @@ use crate::Failure;
 /// Partitions of every topic here.
 pub const PARTITIONS: i32 = 6;
 
-const USAGE: &str = "produce|consume bootstrap=HOST:PORT topic=T n=N size=BYTES codec=none|lz4 \
-                     [idempotent=0|1] [linger=MS] [limit=SECONDS]";
+const USAGE: &str = "produce|latency|consume bootstrap=HOST:PORT topic=T n=N size=BYTES \
+                     codec=none|gzip|snappy|lz4|zstd [idempotent=0|1] [keys=0|1] [threads=N] \
+                     [linger=MS] [limit=SECONDS]";
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Write `n` records and see each confirmed.
     Produce,
+    /// Write `n` records, each when the one before is confirmed.
+    Latency,
     /// Read `n` records that are there already, from the start of every partition.
     Consume,
 }
@@ -26,8 +29,14 @@ pub enum Mode {
 pub enum Codec {
     /// Not at all.
     None,
+    /// Deflate, in gzip's frame.
+    Gzip,
+    /// Snappy.
+    Snappy,
     /// LZ4 frames.
     Lz4,
+    /// Zstandard.
+    Zstd,
 }
 
 /// One run of one client.
@@ -41,12 +50,16 @@ pub struct Job {
     pub topic: String,
     /// Records to write or read.
     pub n: u64,
-    /// Bytes of each value; there are no keys and no headers.
+    /// Bytes of each value; there are no headers.
     pub size: usize,
     /// For a consumer only a label: what it reads says so itself.
     pub codec: Codec,
     /// Whether to produce with sequence numbers. Defaults to no.
     pub idempotent: bool,
+    /// Whether each record has one of [`KEYS`](crate::KEYS) keys. Defaults to no.
+    pub keys: bool,
+    /// Threads that send, each its part. Defaults to 1.
+    pub threads: usize,
     /// How long an open batch waits for more. Defaults to 5 ms.
     pub linger: Duration,
     /// Bound on the run. Defaults to 120 s.
@@ -63,6 +76,8 @@ impl Job {
         let (mut mode, mut bootstrap, mut topic, mut n, mut size) = (None, None, None, None, None);
         let mut codec = Codec::None;
         let mut idempotent = false;
+        let mut keys = false;
+        let mut threads = 1;
         let mut linger = Duration::from_millis(5);
         let mut limit = Duration::from_secs(120);
         for arg in args {
@@ -77,19 +92,23 @@ impl Job {
                 "size" => size = Some(value.parse()?),
                 "codec" => codec = value.parse()?,
                 "idempotent" => idempotent = value.parse::<u8>()? != 0,
+                "keys" => keys = value.parse::<u8>()? != 0,
+                "threads" => threads = value.parse()?,
                 "linger" => linger = Duration::from_millis(value.parse()?),
                 "limit" => limit = Duration::from_secs(value.parse()?),
                 _ => return Err(format!("unknown argument {name}").into()),
             }
         }
         Ok(Job {
-            mode: mode.ok_or("produce or consume?")?,
+            mode: mode.ok_or("produce, latency or consume?")?,
             bootstrap: bootstrap.ok_or("bootstrap is missing")?,
             topic: topic.ok_or("topic is missing")?,
             n: n.filter(|n| *n > 0).ok_or("n is missing")?,
             size: size.ok_or("size is missing")?,
             codec,
             idempotent,
+            keys,
+            threads: Some(threads).filter(|n| *n > 0).ok_or("no threads")?,
             linger,
             limit,
         })
@@ -102,8 +121,9 @@ impl FromStr for Mode {
     fn from_str(word: &str) -> Result<Mode, Failure> {
         match word {
             "produce" => Ok(Mode::Produce),
+            "latency" => Ok(Mode::Latency),
             "consume" => Ok(Mode::Consume),
-            _ => Err(format!("{word} is neither produce nor consume").into()),
+            _ => Err(format!("{word} is neither produce, latency nor consume").into()),
         }
     }
 }
@@ -112,6 +132,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Mode::Produce => "produce",
+            Mode::Latency => "latency",
             Mode::Consume => "consume",
         })
     }
@@ -123,8 +144,11 @@ impl FromStr for Codec {
     fn from_str(word: &str) -> Result<Codec, Failure> {
         match word {
             "none" => Ok(Codec::None),
+            "gzip" => Ok(Codec::Gzip),
+            "snappy" => Ok(Codec::Snappy),
+            "zstd" => Ok(Codec::Zstd),
             "lz4" => Ok(Codec::Lz4),
-            _ => Err(format!("{word} is neither none nor lz4").into()),
+            _ => Err(format!("{word} is no codec").into()),
         }
     }
 }
@@ -133,6 +157,9 @@ impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Codec::None => "none",
+            Codec::Gzip => "gzip",
+            Codec::Snappy => "snappy",
+            Codec::Zstd => "zstd",
             Codec::Lz4 => "lz4",
         })
     }

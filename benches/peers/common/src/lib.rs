@@ -12,7 +12,7 @@ mod payload;
 pub use figures::Figures;
 pub use job::{Codec, Job, Mode, PARTITIONS};
 pub use meter::Meter;
-pub use payload::{POOL, payloads};
+pub use payload::{KEYS, POOL, keys, payloads};
 
 /// Any failure: these programs print it and end with 1.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

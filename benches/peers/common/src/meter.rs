@@ -39,6 +39,8 @@ impl Meter {
             records_per_second: records as f64 / seconds,
             cpu_seconds_per_million: cpu_seconds / (records as f64 / 1e6),
             peak_mib: peak_mib()?,
+            p50_us: 0.0,
+            p99_us: 0.0,
         })
     }
 }

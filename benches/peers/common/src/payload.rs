@@ -9,6 +9,15 @@ const NAMES: [&str; 8] = ["ada", "barbara", "edsger", "grace", "hedy", "john", "
 const EVENTS: [&str; 6] = ["cart", "login", "logout", "purchase", "search", "view"];
 const GOODS: [&str; 8] = ["bolt", "clamp", "drill", "file", "hammer", "plane", "saw", "vise"];
 
+/// How many different keys there are; record `i` carries key `i % KEYS`, when it carries any.
+pub const KEYS: usize = 10_000;
+
+/// [`KEYS`] keys of 16 bytes each.
+#[must_use]
+pub fn keys() -> Vec<Vec<u8>> {
+    (0..KEYS).map(|i| format!("customer-{i:07}").into_bytes()).collect()
+}
+
 /// [`POOL`] values of exactly `size` bytes each.
 ///
 /// # Panics

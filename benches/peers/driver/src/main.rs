@@ -3,7 +3,8 @@
 //! `peers bootstrap=HOST:PORT [rounds=3] [records=4000000] [minutes=30] [only=WORD,...]`
 //!
 //! `records` is the number of 100 B records; of 1 KiB there are a quarter of it. `only` leaves out the cases
-//! of whose label ("produce 100 B lz4") none of the words is a part. No run begins after `minutes`.
+//! of whose label ("produce 100 B lz4") none of the words is a part, and brings in those that a run without
+//! it leaves out: more codecs, keys, several threads, latency. No run begins after `minutes`.
 //!
 //! `peers instructions bootstrap=HOST:PORT [records=100000] [only=WORD,...]` counts Ottla's
 //! instructions per record under callgrind instead; `instructions.sh` builds what that needs.
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use peers_common::{Failure, Mode};
 
-use plan::{CASES, CLIENTS, Case, Client};
+use plan::{CASES, CLIENTS, Case, Client, more_cases};
 use run::Programs;
 use table::Table;
 use topics::Topics;
@@ -77,7 +78,7 @@ fn measure(options: &Options, programs: &Programs, topics: &mut Topics) -> Resul
     let mut table = Table::default();
     for round in 1..=options.rounds {
         for case in &cases {
-            for client in CLIENTS.iter().filter(|client| client.does(case.mode)) {
+            for client in CLIENTS.iter().filter(|client| client.does(case)) {
                 if Instant::now() > end {
                     eprintln!("the time is over, in round {round}");
                     return Ok(table);
@@ -104,7 +105,8 @@ fn measure(options: &Options, programs: &Programs, topics: &mut Topics) -> Resul
 
 impl Options {
     fn cases(&self) -> Vec<Case> {
-        CASES.into_iter().filter(|case| case.matches(&self.only)).collect()
+        let more = if self.only.is_empty() { Vec::new() } else { more_cases() };
+        CASES.into_iter().chain(more).filter(|case| case.matches(&self.only)).collect()
     }
 
     fn from_args() -> Result<Options, Failure> {

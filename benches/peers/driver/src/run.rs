@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use peers_common::{Failure, Figures};
+use peers_common::{Failure, Figures, Mode};
 
 use crate::{Case, Client};
 
@@ -43,7 +43,7 @@ impl Programs {
         topic: &str,
         n: u64,
         limit: u64,
-    ) -> [String; 8] {
+    ) -> [String; 11] {
         [
             case.mode.to_string(),
             format!("bootstrap={}", self.bootstrap),
@@ -53,6 +53,9 @@ impl Programs {
             format!("codec={}", case.codec),
             format!("idempotent={}", u8::from(client.idempotent)),
             format!("limit={limit}"),
+            format!("keys={}", u8::from(case.keys)),
+            format!("threads={}", case.threads),
+            format!("linger={}", if case.mode == Mode::Latency { 0 } else { 5 }),
         ]
     }
 

@@ -63,23 +63,28 @@ impl fmt::Display for Table {
         writeln!(
             f,
             "| case | client | CPU s per million (least-most) | of rdkafka | million records/s \
-             | of rdkafka | peak MiB | runs |"
+             | of rdkafka | peak MiB | p50 us | p99 us | runs |"
         )?;
-        writeln!(f, "|---|---|---|---|---|---|---|---|")?;
+        writeln!(f, "|---|---|---|---|---|---|---|---|---|---|")?;
         for (case, _) in self.cells.keys().filter(|(_, client)| *client == CLIENTS[0].label) {
             let base = &self.cells[&(*case, CLIENTS[0].label)];
             for client in &CLIENTS {
                 let Some(cell) = self.cells.get(&(*case, client.label)) else { continue };
                 write!(f, "| {case} | {} |", client.label)?;
                 let (Some(cpu), Some(rate)) = (cell.cpu(), cell.rate()) else {
-                    writeln!(f, " failed | | | | | 0 of {} |", cell.failed)?;
+                    writeln!(f, " failed | | | | | | | 0 of {} |", cell.failed)?;
                     continue;
                 };
                 let (least, most) = cell.cpu_range();
                 let peak = cell.median(|figures| figures.peak_mib).unwrap_or_default();
+                let time = |of: fn(&Figures) -> f64| match cell.median(of) {
+                    Some(us) if us > 0.0 => format!("{us:.0}"),
+                    _ => String::new(),
+                };
+                let (p50, p99) = (time(|it| it.p50_us), time(|it| it.p99_us));
                 writeln!(
                     f,
-                    " {cpu:.3} ({least:.3}-{most:.3}) | {} | {:.2} | {} | {peak:.0} | {} of {} |",
+                    " {cpu:.3} ({least:.3}-{most:.3}) | {} | {:.2} | {} | {peak:.0} | {p50} | {p99} | {} of {} |",
                     ratio(cpu, base.cpu()),
                     rate / 1e6,
                     ratio(rate, base.rate()),
@@ -109,6 +114,8 @@ mod tests {
             records_per_second: rate,
             cpu_seconds_per_million: cpu,
             peak_mib: 7.0,
+            p50_us: 0.0,
+            p99_us: 0.0,
         }
     }
 
@@ -124,10 +131,14 @@ mod tests {
         table.add(CASES[0], "rskafka", None);
         let text = table.to_string();
         assert!(
-            text.contains("| rdkafka | 2.000 (1.000-9.000) | 1.00 | 2.00 | 1.00 | 7 | 3 of 3 |")
+            text.contains(
+                "| rdkafka | 2.000 (1.000-9.000) | 1.00 | 2.00 | 1.00 | 7 |  |  | 3 of 3 |"
+            )
         );
         assert!(
-            text.contains("| rskafka | 1.000 (0.500-1.500) | 0.50 | 1.00 | 0.50 | 7 | 2 of 3 |")
+            text.contains(
+                "| rskafka | 1.000 (0.500-1.500) | 0.50 | 1.00 | 0.50 | 7 |  |  | 2 of 3 |"
+            )
         );
         assert_eq!(table.failed(), 1);
     }

@@ -1,19 +1,21 @@
 //! The job done by Ottla.
 //!
-//! Produce: one calling thread, idempotent (as it is by default), a callback per record (it counts),
-//! no key, so the sticky partitioner. Consume: one thread reads the partitions one after the other,
+//! Produce: idempotent (as it is by default), a callback per record (it counts); without keys by the
+//! sticky partitioner. Latency: a ticket, waited for. Consume: one thread reads the partitions one after the other,
 //! each from offset 0 to its end, by batches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use ottla::fetch::At;
-use ottla::{Client, Compression, Record};
-use peers_common::{Codec, Failure, Figures, Job, Meter, Mode, payloads};
+use ottla::{Client, Compression, Producer, Record};
+use peers_common::{Codec, Failure, Figures, Job, Meter, Mode, keys, payloads};
 
 fn main() -> Result<(), Failure> {
     let job = Job::from_args()?;
     let figures = match job.mode {
         Mode::Produce => produce(&job)?,
+        Mode::Latency => latency(&job)?,
         Mode::Consume => consume(&job)?,
     };
     println!("{figures}");
@@ -23,7 +25,7 @@ fn main() -> Result<(), Failure> {
 /// Records whose callback told that they are stored.
 static STORED: AtomicU64 = AtomicU64::new(0);
 
-fn produce(job: &Job) -> Result<Figures, Failure> {
+fn producer(job: &Job) -> Result<Producer, Failure> {
     let client = Client::builder(&job.bootstrap).build()?;
     let producer = client
         .producer()
@@ -31,21 +33,43 @@ fn produce(job: &Job) -> Result<Figures, Failure> {
         .linger(job.linger)
         .compression(match job.codec {
             Codec::None => Compression::None,
+            Codec::Gzip => Compression::Gzip,
+            Codec::Snappy => Compression::Snappy,
             Codec::Lz4 => Compression::Lz4,
+            Codec::Zstd => Compression::Zstd,
         })
         .delivery_timeout(job.limit)
         .build()?;
     producer.partitions(&job.topic)?;
-    let pool = payloads(job.size);
+    Ok(producer)
+}
+
+fn produce(job: &Job) -> Result<Figures, Failure> {
+    let producer = producer(job)?;
+    let (pool, keys) = (payloads(job.size), keys());
 
     let meter = Meter::start();
-    for (_, value) in (0..job.n).zip(pool.iter().cycle()) {
-        producer.send_with(Record::to(&job.topic).value(value), |outcome| {
-            if outcome.is_ok() {
-                STORED.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
-    }
+    let send = |part: u64| -> ottla::Result<()> {
+        let mine = (part..job.n).step_by(job.threads);
+        let values = pool.iter().cycle();
+        for ((_, value), key) in mine.zip(values).zip(keys.iter().cycle()) {
+            let record = Record::to(&job.topic).value(value);
+            let record = if job.keys { record.key(key) } else { record };
+            producer.send_with(record, |outcome| {
+                if outcome.is_ok() {
+                    STORED.fetch_add(1, Ordering::Relaxed);
+                }
+            })?;
+        }
+        Ok(())
+    };
+    let send = &send;
+    thread::scope(|scope| {
+        let others: Vec<_> =
+            (1..job.threads as u64).map(|part| scope.spawn(move || send(part))).collect();
+        send(0)?;
+        others.into_iter().try_for_each(|other| other.join().expect("no panic"))
+    })?;
     producer.flush(job.limit)?;
     let stored = STORED.load(Ordering::Relaxed);
     let figures = meter.finish("ott", stored)?;
@@ -54,6 +78,20 @@ fn produce(job: &Job) -> Result<Figures, Failure> {
         return Err(format!("{stored} of {} records were stored", job.n).into());
     }
     Ok(figures)
+}
+
+fn latency(job: &Job) -> Result<Figures, Failure> {
+    let producer = producer(job)?;
+    let pool = payloads(job.size);
+
+    let meter = Meter::start();
+    let mut times = Vec::new();
+    for (_, value) in (0..job.n).zip(pool.iter().cycle()) {
+        let begin = meter.elapsed();
+        producer.send(Record::to(&job.topic).value(value))?.wait()?;
+        times.push(meter.elapsed().saturating_sub(begin));
+    }
+    Ok(meter.finish("ott", job.n)?.with_times(times))
 }
 
 fn consume(job: &Job) -> Result<Figures, Failure> {

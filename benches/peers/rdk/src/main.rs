@@ -1,14 +1,15 @@
 //! The job done by librdkafka, through crate rdkafka.
 //!
-//! Produce: `BaseProducer`, one calling thread, a delivery callback per record (it counts), no key, so
-//! librdkafka's sticky partitioner. The calling thread polls in its send loop, which costs less than the
+//! Produce: `BaseProducer`, a delivery callback per record (it counts); without keys by librdkafka's sticky
+//! partitioner. The calling threads poll in their send loops, which costs less than the
 //! extra thread of `ThreadedProducer`. Consume: `BaseConsumer` with every partition assigned at offset 0.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use peers_common::{Failure, Figures, Job, Meter, Mode, PARTITIONS, payloads};
+use peers_common::{Failure, Figures, Job, Meter, Mode, PARTITIONS, keys, payloads};
 use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -24,6 +25,7 @@ fn main() -> Result<(), Failure> {
     let job = Job::from_args()?;
     let figures = match job.mode {
         Mode::Produce => produce(&job)?,
+        Mode::Latency => latency(&job)?,
         Mode::Consume => consume(&job)?,
     };
     println!("{figures}");
@@ -47,8 +49,7 @@ impl ProducerContext for Deliveries {
     }
 }
 
-fn produce(job: &Job) -> Result<Figures, Failure> {
-    let deliveries = Deliveries::default();
+fn producer(job: &Job, deliveries: &Deliveries) -> Result<BaseProducer<Deliveries>, Failure> {
     let producer: BaseProducer<Deliveries> = ClientConfig::new()
         .set("bootstrap.servers", &job.bootstrap)
         .set("acks", "all")
@@ -59,22 +60,43 @@ fn produce(job: &Job) -> Result<Figures, Failure> {
         .set("message.timeout.ms", job.limit.as_millis().to_string())
         .create_with_context(deliveries.clone())?;
     producer.client().fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
-    let pool = payloads(job.size);
+    Ok(producer)
+}
+
+fn produce(job: &Job) -> Result<Figures, Failure> {
+    let deliveries = Deliveries::default();
+    let producer = producer(job, &deliveries)?;
+    let (pool, keys) = (payloads(job.size), keys());
 
     let meter = Meter::start();
-    for (i, value) in (0..job.n).zip(pool.iter().cycle()) {
-        let mut record = BaseRecord::<(), [u8]>::to(&job.topic).payload(value);
-        while let Err((error, back)) = producer.send(record) {
-            match error {
-                KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => record = back,
-                error => return Err(error.into()),
+    let send = |part: u64| -> Result<(), Failure> {
+        let mine = (part..job.n).step_by(job.threads);
+        let values = pool.iter().cycle();
+        for ((i, value), key) in mine.zip(values).zip(keys.iter().cycle()) {
+            let mut record = BaseRecord::<[u8], [u8]>::to(&job.topic).payload(value);
+            if job.keys {
+                record = record.key(key);
             }
-            producer.poll(Duration::from_millis(100));
+            while let Err((error, back)) = producer.send(record) {
+                match error {
+                    KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => record = back,
+                    error => return Err(error.into()),
+                }
+                producer.poll(Duration::from_millis(100));
+            }
+            if i % SENDS_PER_POLL < job.threads as u64 {
+                producer.poll(Duration::ZERO);
+            }
         }
-        if i % SENDS_PER_POLL == 0 {
-            producer.poll(Duration::ZERO);
-        }
-    }
+        Ok(())
+    };
+    let send = &send;
+    thread::scope(|scope| {
+        let others: Vec<_> =
+            (1..job.threads as u64).map(|part| scope.spawn(move || send(part))).collect();
+        send(0)?;
+        others.into_iter().try_for_each(|other| other.join().expect("no panic"))
+    })?;
     producer.flush(job.limit)?;
     let stored = deliveries.stored.load(Ordering::Relaxed);
     let figures = meter.finish("rdk", stored)?;
@@ -83,6 +105,28 @@ fn produce(job: &Job) -> Result<Figures, Failure> {
         return Err(format!("{stored} of {} records were stored", job.n).into());
     }
     Ok(figures)
+}
+
+fn latency(job: &Job) -> Result<Figures, Failure> {
+    let deliveries = Deliveries::default();
+    let producer = producer(job, &deliveries)?;
+    let pool = payloads(job.size);
+
+    let meter = Meter::start();
+    let mut times = Vec::new();
+    for (i, value) in (0..job.n).zip(pool.iter().cycle()) {
+        let begin = meter.elapsed();
+        let record = BaseRecord::<[u8], [u8]>::to(&job.topic).payload(value);
+        producer.send(record).map_err(|(error, _)| error)?;
+        while deliveries.stored.load(Ordering::Relaxed) <= i {
+            producer.poll(Duration::from_millis(100));
+            if meter.elapsed() > job.limit {
+                return Err(format!("{i} of {} records were stored in time", job.n).into());
+            }
+        }
+        times.push(meter.elapsed().saturating_sub(begin));
+    }
+    Ok(meter.finish("rdk", job.n)?.with_times(times))
 }
 
 fn consume(job: &Job) -> Result<Figures, Failure> {

@@ -41,6 +41,7 @@ async fn run(job: &Job) -> Result<Figures, Failure> {
     }
     match job.mode {
         Mode::Produce => produce(job, partitions).await,
+        Mode::Latency => Err("rskafka has no producer of single records".into()),
         Mode::Consume => consume(job, partitions).await,
     }
 }
@@ -50,6 +51,7 @@ async fn produce(job: &Job, partitions: Vec<PartitionClient>) -> Result<Figures,
     let compression = match job.codec {
         Codec::None => Compression::NoCompression,
         Codec::Lz4 => Compression::Lz4,
+        other => return Err(format!("rskafka is not built with {other}").into()),
     };
 
     let meter = Meter::start();
