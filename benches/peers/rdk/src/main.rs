@@ -4,8 +4,8 @@
 //! partitioner. The calling threads poll in their send loops, which costs less than the
 //! extra thread of `ThreadedProducer`. Consume: `BaseConsumer` with every partition assigned at offset 0.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{Offset, TopicPartitionList};
 
 /// Sends between two looks at the queue of delivery reports.
@@ -49,23 +49,37 @@ impl ProducerContext for Deliveries {
     }
 }
 
-fn producer(job: &Job, deliveries: &Deliveries) -> Result<BaseProducer<Deliveries>, Failure> {
-    let producer: BaseProducer<Deliveries> = ClientConfig::new()
+/// Tells whether each record was stored.
+struct Told(mpsc::Sender<bool>);
+
+impl ClientContext for Told {}
+
+impl ProducerContext for Told {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        // Nobody listens after a failure.
+        self.0.send(result.is_ok()).ok();
+    }
+}
+
+fn config(job: &Job) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
         .set("bootstrap.servers", &job.bootstrap)
         .set("acks", "all")
         .set("enable.idempotence", job.idempotent.to_string())
         .set("linger.ms", job.linger.as_millis().to_string())
         .set("compression.type", job.codec.to_string())
         // Ends the loop below when the broker is gone: what is not delivered by then fails.
-        .set("message.timeout.ms", job.limit.as_millis().to_string())
-        .create_with_context(deliveries.clone())?;
-    producer.client().fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
-    Ok(producer)
+        .set("message.timeout.ms", job.limit.as_millis().to_string());
+    config
 }
 
 fn produce(job: &Job) -> Result<Figures, Failure> {
     let deliveries = Deliveries::default();
-    let producer = producer(job, &deliveries)?;
+    let producer: BaseProducer<Deliveries> = config(job).create_with_context(deliveries.clone())?;
+    producer.client().fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
     let (pool, keys) = (payloads(job.size), keys());
 
     let meter = Meter::start();
@@ -107,22 +121,22 @@ fn produce(job: &Job) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
+/// A producer's thread that polls tells each delivery on: `poll` of the caller's own thread would always
+/// sit out its time.
 fn latency(job: &Job) -> Result<Figures, Failure> {
-    let deliveries = Deliveries::default();
-    let producer = producer(job, &deliveries)?;
+    let (told, deliveries) = mpsc::channel();
+    let producer: ThreadedProducer<Told> = config(job).create_with_context(Told(told))?;
+    producer.client().fetch_metadata(Some(&job.topic), Duration::from_secs(10))?;
     let pool = payloads(job.size);
 
     let meter = Meter::start();
     let mut times = Vec::new();
-    for (i, value) in (0..job.n).zip(pool.iter().cycle()) {
+    for (_, value) in (0..job.n).zip(pool.iter().cycle()) {
         let begin = meter.elapsed();
         let record = BaseRecord::<[u8], [u8]>::to(&job.topic).payload(value);
         producer.send(record).map_err(|(error, _)| error)?;
-        while deliveries.stored.load(Ordering::Relaxed) <= i {
-            producer.poll(Duration::from_millis(100));
-            if meter.elapsed() > job.limit {
-                return Err(format!("{i} of {} records were stored in time", job.n).into());
-            }
+        if !deliveries.recv_timeout(job.limit)? {
+            return Err("a record was not stored".into());
         }
         times.push(meter.elapsed().saturating_sub(begin));
     }
