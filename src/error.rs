@@ -37,6 +37,9 @@ pub enum ErrorKind {
     Timeout,
     /// The peer's bytes are not what the Kafka protocol asks for.
     Protocol,
+    /// The peer speaks another protocol (TLS, HTTP, text): its port is no Kafka port, or not one for
+    /// this kind of connection.
+    NotKafka,
     /// The broker and this client share no version of the API that is needed.
     UnsupportedVersion,
     /// The broker answered with an error code, see [`Error::broker_code`].
@@ -193,7 +196,8 @@ impl Error {
     /// Adds how often and for how long it was tried.
     pub(crate) fn with_attempts(self, attempts: u32, elapsed: Duration) -> Self {
         self.change(|inner| {
-            inner.attempts = Some(attempts);
+            // Those of a loop inside of this one are the more telling ones.
+            inner.attempts = Some(attempts.max(inner.attempts.unwrap_or(0)));
             inner.elapsed = Some(elapsed);
         })
     }
@@ -296,6 +300,7 @@ impl Error {
             | ErrorKind::Connect
             | ErrorKind::Disconnected
             | ErrorKind::Protocol
+            | ErrorKind::NotKafka
             | ErrorKind::Timeout => Recovery::Reconnect,
             ErrorKind::NoLeader | ErrorKind::UnknownTopic => Recovery::RefreshMetadata,
             ErrorKind::Queue => Recovery::Retry,

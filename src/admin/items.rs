@@ -62,7 +62,10 @@ impl<T> Items<T> {
     pub(super) fn attempt_failed(&mut self, error: &Error) {
         self.lost_answer |= matches!(
             error.kind(),
-            ErrorKind::Timeout | ErrorKind::Disconnected | ErrorKind::Protocol
+            ErrorKind::Timeout
+                | ErrorKind::Disconnected
+                | ErrorKind::Protocol
+                | ErrorKind::NotKafka
         );
     }
 

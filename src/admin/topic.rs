@@ -105,7 +105,10 @@ impl Topic {
         let refuse = |why: String| Err(refused(&self.name, why));
         if self.assignment.is_empty() {
             if self.partitions < 1 && self.partitions != BROKER_DEFAULT {
-                return refuse(format!("{} partitions are none", self.partitions));
+                return refuse(format!(
+                    "a topic has one partition at least, not {}",
+                    self.partitions
+                ));
             }
             let replicas = i16::try_from(self.replication);
             if replicas.is_err() || (self.replication < 1 && self.replication != BROKER_DEFAULT) {

@@ -191,7 +191,7 @@ pub(super) struct ConsumeArgs {
     /// Where the group's queue is
     #[arg(long, value_name = "URL", requires = "group")]
     pub(super) redis: Option<String>,
-    /// Worker threads
+    /// Worker threads; 0: plan only, for workers elsewhere
     #[arg(long, value_name = "N", default_value_t = 1, requires = "group")]
     pub(super) workers: u32,
     /// Most offsets of one unit

@@ -9,11 +9,12 @@
 //! A reader is with one thread at a time, so a partition's records come in order; between
 //! partitions there is none. A batch is written as one piece.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::Mutex;
@@ -41,6 +42,8 @@ const ALONE: Duration = Duration::from_millis(500);
 const LAST_WRITE: Duration = Duration::from_secs(10);
 /// How long a partition that failed is left alone.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// A topic that was there and that no broker knows for so long was deleted.
+const GONE_AFTER: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     if args.group.is_some() {
@@ -53,8 +56,8 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         return Err(Error::new(ErrorKind::InvalidInput, message));
     };
     let started = clock::now();
-    let plan = plan(&client, topic, args)?;
-    let partitions = plan.len();
+    let Plan { ranges, partitions, beyond } = plan(&client, topic, args)?;
+    let open = ranges.len();
     let shared = Arc::new(Shared {
         output: Output::default(),
         format: args.format.clone().unwrap_or_else(Format::value_line),
@@ -63,16 +66,24 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         records: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
         failures: Mutex::default(),
-        open: AtomicU64::new(partitions as u64),
+        unknown: Mutex::default(),
+        open: AtomicU64::new(open as u64),
     });
+    for reason in beyond {
+        if args.exit_at_end {
+            shared.failures.lock().add(&reason);
+        } else {
+            report::line(&format!("ottla: {reason}; waiting for it"));
+        }
+    }
     let (queue, next) = crossbeam_channel::unbounded();
-    for (partition, range) in plan {
+    for (partition, range) in ranges {
         let reader = client.read(topic, partition, range)?.on_missing(Missing::Skip);
         queue.send(reader).expect("the receiving end is here");
     }
-    let threads = partitions.clamp(1, THREADS_MAX);
-    let wait = if partitions > threads { TURN } else { ALONE };
-    if partitions == 0 || args.count == Some(0) {
+    let threads = open.clamp(1, THREADS_MAX);
+    let wait = if open > threads { TURN } else { ALONE };
+    if open == 0 || args.count == Some(0) {
         ending.finish();
     }
     let readers = (1..=threads)
@@ -101,8 +112,9 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     let unfinished = shared.open.load(Ordering::SeqCst) > 0 && !shared.is_full();
     let cut_short = (args.exit_at_end || args.count.is_some()) && unfinished;
     report::line(&format!(
-        "read {} of {partitions} partitions, {failed} failed, {} in {}{}",
+        "read {} of {}, {failed} failed, {} in {}{}",
         report::records(shared.records.load(Ordering::SeqCst)),
+        report::count(partitions as u64, "partition"),
         report::megabytes(shared.bytes.load(Ordering::SeqCst)),
         report::seconds(clock::now() - started),
         if ending.is_interrupted() { ", interrupted" } else { "" },
@@ -120,6 +132,8 @@ struct Shared {
     records: AtomicU64,
     bytes: AtomicU64,
     failures: Mutex<Failures>,
+    /// Since when no broker knows a partition.
+    unknown: Mutex<HashMap<i32, Instant>>,
     /// Partitions that are not finished.
     open: AtomicU64,
 }
@@ -129,13 +143,17 @@ impl Shared {
     fn read(&self, queue: &Sender<RangeReader>, next: &Receiver<RangeReader>, wait: Duration) {
         while !self.ending.is_finished() {
             let Ok(mut reader) = next.recv_timeout(wait) else { continue };
-            match self.step(&mut reader, wait) {
+            let step = self.step(&mut reader, wait);
+            if step.is_ok() {
+                self.unknown.lock().remove(&reader.partition_index());
+            }
+            match step {
                 Ok(()) if reader.is_finished() => self.close_one(),
                 Ok(()) => {
                     queue.send(reader).expect("the receiving end is with the threads");
                 }
                 Err(_) if self.output.is_lost() => self.ending.finish(),
-                Err(error) if error.is_retriable() => {
+                Err(error) if error.is_retriable() && !self.is_gone(&reader, &error) => {
                     report::line(&format!("ottla: {error}; trying again"));
                     self.ending.wait(AFTER_FAILURE);
                     queue.send(reader).expect("the receiving end is with the threads");
@@ -146,6 +164,18 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Whether the partition's topic was deleted, as far as one can know.
+    fn is_gone(&self, reader: &RangeReader, error: &Error) -> bool {
+        let mut unknown = self.unknown.lock();
+        if error.kind() != ErrorKind::UnknownTopic {
+            unknown.remove(&reader.partition_index());
+            return false;
+        }
+        let now = clock::now();
+        let since = *unknown.entry(reader.partition_index()).or_insert(now);
+        now.saturating_duration_since(since) >= GONE_AFTER
     }
 
     fn close_one(&self) {
@@ -260,9 +290,19 @@ impl FromStr for Start {
     }
 }
 
+/// What to read.
+struct Plan {
+    /// The range of each partition that has one.
+    ranges: Vec<(i32, Range<i64>)>,
+    /// How many partitions were looked at.
+    partitions: usize,
+    /// Of which the offset that was asked for is not there yet.
+    beyond: Vec<String>,
+}
+
 /// The range to read of each partition. The ends are those of this moment, so that `-e` ends even
 /// while others write.
-fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Vec<(i32, Range<i64>)>> {
+fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Plan> {
     let start = args.offset;
     let look_up = |at| -> Result<Vec<(i32, Option<i64>)>> {
         let found = client.offsets(topic, at)?;
@@ -280,11 +320,12 @@ fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Vec<(i32, Ra
             return Err(error.with_partition(topic, *partition));
         }
     }
-    let mut plan = Vec::new();
+    let mut plan = Plan { ranges: Vec::new(), partitions: 0, beyond: Vec::new() };
     for (index, (partition, end)) in ends.iter().enumerate() {
         if !args.partitions.is_empty() && !args.partitions.contains(partition) {
             continue;
         }
+        plan.partitions += 1;
         let end = end.unwrap_or(0);
         let first = firsts.get(index).and_then(|(_, first)| *first).unwrap_or(0);
         let begin = match start {
@@ -293,12 +334,19 @@ fn plan(client: &Client, topic: &str, args: &ConsumeArgs) -> Result<Vec<(i32, Ra
             Start::At(At::Time(_)) => {
                 wanted.as_ref().and_then(|w| w.get(index)).and_then(|(_, at)| *at).unwrap_or(end)
             }
-            Start::Offset(offset) => offset,
+            Start::Offset(offset) => {
+                if offset > end {
+                    plan.beyond.push(format!(
+                        "{topic}-{partition} ends at {end}: offset {offset} is not there"
+                    ));
+                }
+                offset
+            }
             Start::Last(count) => end.saturating_sub(count).max(first),
         };
         let stop = if args.exit_at_end { end } else { i64::MAX };
         if begin < stop {
-            plan.push((*partition, begin..stop));
+            plan.ranges.push((*partition, begin..stop));
         }
     }
     Ok(plan)

@@ -44,28 +44,41 @@ pub(super) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// `record` or `records`.
+/// `1 record` or `2 records`.
 pub(super) fn records(count: u64) -> String {
-    if count == 1 { "1 record".to_owned() } else { format!("{count} records") }
+    self::count(count, "record")
 }
 
-/// Sends the library's log to standard error: warnings, with `-v` information, with `-vv` all.
+/// `1 unit` or `2 units`, of a `noun` whose plural has an s.
+pub(super) fn count(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Sends the library's log to standard error: errors, and that the cluster cannot be reached; with
+/// `-v` all that is unusual, with `-vv` every step.
 pub(super) fn install_logger(verbosity: u8) {
     let level = match verbosity {
-        0 => log::LevelFilter::Error,
+        0 => log::LevelFilter::Warn,
         1 => log::LevelFilter::Info,
         _ => log::LevelFilter::Debug,
     };
-    if log::set_logger(&Logger).is_ok() {
+    let logger = if verbosity == 0 { &Logger { all: false } } else { &Logger { all: true } };
+    if log::set_logger(logger).is_ok() {
         log::set_max_level(level);
     }
 }
 
-struct Logger;
+struct Logger {
+    all: bool,
+}
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target().starts_with(env!("CARGO_PKG_NAME"))
+        // The rest of the warnings is what the commands tell in words of their own.
+        let is_told = self.all
+            || metadata.level() == log::Level::Error
+            || metadata.target().starts_with("ottla::cluster");
+        is_told && metadata.target().starts_with(env!("CARGO_PKG_NAME"))
     }
 
     fn log(&self, record: &log::Record<'_>) {

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks the command to end, the second ends the process.
+//! SIGINT and SIGTERM: the first asks the command to end, a second, later one ends the process.
 //!
 //! A thread of its own waits for them ("ottla-signal"), so that no handler does more than what
 //! signal-hook does. The thread ends with the process.
@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -20,11 +21,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::report;
+use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
 
 /// The exit code of a command that a second signal ended: 128 and the number of SIGINT.
 const INTERRUPTED: i32 = 130;
+/// A signal that follows the first so soon is the same one: `timeout` and some terminals send it to the
+/// process and to its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Tells when to end: by a signal, or because the work is done.
 #[derive(Clone, Debug, Default)]
@@ -60,11 +65,16 @@ impl Ending {
         let seen = ending.clone();
         // Detached: it lives as long as the process.
         drop(threads::spawn("ottla-signal", move || {
+            let mut first = None;
             for _signal in signals.forever() {
-                if seen.is_interrupted() {
+                let now = clock::now();
+                if now.saturating_duration_since(*first.get_or_insert(now)) >= SAME_SIGNAL {
                     seen.kill_groups();
                     report::line("ottla: ended by a second signal");
                     std::process::exit(INTERRUPTED);
+                }
+                if seen.is_interrupted() {
+                    continue;
                 }
                 report::line("ottla: ending (a second signal ends at once)");
                 seen.interrupt();
@@ -118,7 +128,7 @@ impl Ending {
     }
 
     /// Waits for the end, or for `wait`; tells whether it is the end.
-    pub(super) fn wait(&self, wait: std::time::Duration) -> bool {
+    pub(super) fn wait(&self, wait: Duration) -> bool {
         let mut done = self.0.done.lock();
         if !*done {
             self.0.changed.wait_for(&mut done, wait);

@@ -79,7 +79,7 @@ fn delete(cluster: &ClusterArgs, topics: &[String]) -> Result<End> {
 }
 
 fn counted(verb: &str, done: usize, wanted: usize) -> End {
-    report::line(&format!("{verb} {done} of {wanted} topics"));
+    report::line(&format!("{verb} {done} of {}", report::count(wanted as u64, "topic")));
     if done == wanted { End::Complete } else { End::Incomplete }
 }
 
@@ -95,6 +95,7 @@ fn list(cluster: &ClusterArgs, internal: bool) -> Result<End> {
             .expect("a string can always be written to");
     }
     let end = Output::print(&text);
-    report::line(&format!("{} topics (name, partitions, replicas)", topics.len()));
+    let count = report::count(topics.len() as u64, "topic");
+    report::line(&format!("{count} (name, partitions, replicas)"));
     Ok(end)
 }

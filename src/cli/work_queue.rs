@@ -53,10 +53,11 @@ pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
     let end = Output::print(&text);
     let units: usize = snapshot.partitions.iter().map(|partition| partition.units.len()).sum();
     report::line(&format!(
-        "{units} units in {} partitions, {} workers, {} errors",
-        snapshot.partitions.len(),
-        snapshot.workers.len(),
-        snapshot.errors_logged
+        "{} in {}, {}, {}",
+        report::count(units as u64, "unit"),
+        report::count(snapshot.partitions.len() as u64, "partition"),
+        report::count(snapshot.workers.len() as u64, "worker"),
+        report::count(snapshot.errors_logged as u64, "error")
     ));
     Ok(end)
 }

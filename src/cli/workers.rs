@@ -40,6 +40,13 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         let message = "a group needs --redis";
         return Err(Error::new(ErrorKind::InvalidInput, message));
     };
+    if args.workers == 0 {
+        if args.exec.is_some() {
+            let message = "--exec needs a worker: --workers 0 only plans";
+            return Err(Error::new(ErrorKind::InvalidInput, message));
+        }
+        report::line("ottla: no workers here: this process plans, others have to handle the units");
+    }
     let ending = Ending::watch()?;
     let started = clock::now();
     let client = topics::client(&args.cluster)?;
@@ -92,9 +99,9 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
 
     let total = node.stats().total;
     report::line(&format!(
-        "processed {} in {} units, {} attempts failed, {} units dead-lettered, {} leases lost, in {}{}",
+        "processed {} in {}, {} attempts failed, {} units dead-lettered, {} leases lost, in {}{}",
         report::records(records.load(Ordering::SeqCst)),
-        total.units,
+        report::count(total.units, "unit"),
         total.failed,
         total.dead_lettered,
         total.lost,

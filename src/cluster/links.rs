@@ -139,6 +139,11 @@ impl Links {
         Ok(known.unwrap_or_else(|| Endpoint { id: None, address: chosen.clone() }))
     }
 
+    /// The addresses to begin with.
+    pub(crate) fn bootstrap(&self) -> &[Address] {
+        &self.bootstrap
+    }
+
     /// Makes `endpoint` the first choice when anyone will do. A bootstrap address has served its
     /// turn then: the broker behind it is connected to under its own id.
     pub(crate) fn favour(&self, endpoint: &Endpoint) {
@@ -303,7 +308,8 @@ impl Links {
             ErrorKind::Resolve
             | ErrorKind::Connect
             | ErrorKind::Disconnected
-            | ErrorKind::Protocol => true,
+            | ErrorKind::Protocol
+            | ErrorKind::NotKafka => true,
             ErrorKind::Timeout => had_whole_time,
             _ => false,
         };

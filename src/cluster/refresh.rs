@@ -28,6 +28,7 @@ use super::merge::Merger;
 use super::metadata::Metadata;
 use crate::clock::{self, Deadline};
 use crate::error::{Error, ErrorKind, Recovery, Result};
+use crate::net::{Address, Endpoint};
 use crate::protocol::messages::{
     LeaderIdAndEpoch, MetadataRequest, MetadataRequestTopic, MetadataResponse, NodeEndpoint,
 };
@@ -60,6 +61,8 @@ struct State {
     /// Someone waits for a topic that was never asked about: no pause between answers.
     urgent: bool,
     failures: u32,
+    /// Bootstrap addresses behind which something else than Kafka answered last.
+    foreign: HashSet<Address>,
     last_failure: Option<Failure>,
     not_before: Instant,
     /// When metadata was last received; at first, when the client was made.
@@ -110,6 +113,7 @@ impl Refresher {
             refused: 0,
             urgent: false,
             failures: 0,
+            foreign: HashSet::new(),
             last_failure: None,
             not_before: now,
             received: now,
@@ -148,6 +152,7 @@ impl Refresher {
     /// # Errors
     /// The last failure, with its cause, when no broker answered in time; `Closed`.
     pub(crate) fn refresh(&self, topics: &[&str], deadline: Deadline) -> Result<Arc<Metadata>> {
+        let start = clock::now();
         let serial = self.request(topics);
         let mut state = self.state.lock();
         loop {
@@ -161,10 +166,10 @@ impl Refresher {
             if state.refused >= serial
                 && let Some(failure) = failure.filter(|failure| failure.serial >= serial)
             {
-                return Err(failure.error.clone());
+                return Err(failure.error.clone().given_up());
             }
             if deadline.has_passed(clock::now()) {
-                return Err(no_metadata(failure.filter(|_| state.failures > 0)));
+                return Err(no_metadata(failure, state.failures, clock::now() - start));
             }
             self.changed.wait_until(&mut state, deadline.instant());
         }
@@ -210,8 +215,9 @@ impl Refresher {
     /// The body of the thread.
     pub(crate) fn run(&self) {
         while let Some(work) = self.next_work() {
-            let outcome = self.attempt(&work);
-            self.conclude(&work, outcome);
+            let endpoint = self.links.any(&work.metadata, work.bootstrap_first);
+            let outcome = endpoint.clone().and_then(|endpoint| self.attempt(&work, &endpoint));
+            self.conclude(&work, endpoint.ok(), outcome);
         }
     }
 
@@ -238,19 +244,23 @@ impl Refresher {
         })
     }
 
-    fn attempt(&self, work: &Work) -> Result<Answer<MetadataResponse>> {
-        let endpoint = self.links.any(&work.metadata, work.bootstrap_first)?;
+    fn attempt(&self, work: &Work, endpoint: &Endpoint) -> Result<Answer<MetadataResponse>> {
         // The exchange itself takes `request.timeout.ms`; the rest is for the broker's turn to come.
         let deadline = Deadline::within(self.links.config().request_timeout * 2);
         self.links.exchange::<MetadataRequest, _>(
-            &endpoint,
+            endpoint,
             MetadataRequest::VERSIONS,
             deadline,
             |version| Ok(metadata_request(version, Some(&work.topics))),
         )
     }
 
-    fn conclude(&self, work: &Work, outcome: Result<Answer<MetadataResponse>>) {
+    fn conclude(
+        &self,
+        work: &Work,
+        asked: Option<Endpoint>,
+        outcome: Result<Answer<MetadataResponse>>,
+    ) {
         let mut state = self.state.lock();
         let now = clock::now();
         let outcome = outcome.and_then(|answer| {
@@ -283,12 +293,18 @@ impl Refresher {
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
                 if state.failures.is_power_of_two() && error.kind() != ErrorKind::Closed {
-                    log::warn!("no metadata ({} failures in a row): {error}", state.failures);
+                    let count = match state.failures {
+                        1 => String::new(),
+                        failures => format!(" {failures} times in a row"),
+                    };
+                    log::warn!("no metadata from the cluster{count}, trying again: {error}");
                 }
                 if error.broker_code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED) {
                     state.start_over = true;
                     self.links.disconnect_all();
-                } else if error.recovery() == Recovery::Fail {
+                } else if error.recovery() == Recovery::Fail
+                    || self.is_no_cluster(&mut state, asked, &error)
+                {
                     state.refused = work.serial;
                 }
                 let backoff = Backoff::new(config.retry_backoff, config.retry_backoff_max);
@@ -299,6 +315,18 @@ impl Refresher {
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Whether there is nothing to hope for: nobody ever answered as a broker does, and every
+    /// bootstrap address is the port of something else.
+    fn is_no_cluster(&self, state: &mut State, asked: Option<Endpoint>, error: &Error) -> bool {
+        let Some(asked) = asked.filter(|_| !state.ever_received) else { return false };
+        if error.kind() == ErrorKind::NotKafka {
+            state.foreign.insert(asked.address);
+        } else {
+            state.foreign.remove(&asked.address);
+        }
+        self.links.bootstrap().iter().all(|address| state.foreign.contains(address))
     }
 
     fn publish(&self, state: &State) {
@@ -340,12 +368,12 @@ pub(crate) fn metadata_request(version: i16, topics: Option<&[Arc<str>]>) -> Met
 /// All versions of Metadata.
 pub(crate) const METADATA_VERSIONS: VersionRange = MetadataRequest::VERSIONS;
 
-fn no_metadata(failure: Option<&Failure>) -> Error {
+fn no_metadata(failure: Option<&Failure>, failures: u32, waited: Duration) -> Error {
     let message = "no broker told about the cluster in time";
-    match failure {
-        Some(failure) => {
-            Error::new(failure.error.kind(), message).with_source(failure.error.clone())
-        }
+    match failure.filter(|_| failures > 0) {
+        Some(failure) => Error::new(failure.error.kind(), message)
+            .with_source(failure.error.clone())
+            .with_attempts(failures, waited),
         None => Error::new(ErrorKind::Timeout, message),
     }
 }

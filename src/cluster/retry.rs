@@ -58,7 +58,9 @@ impl Cluster {
             }
             log::debug!("{what}: attempt {number} failed: {error}");
             let pause_end = deadline.at_most(failed, backoff.pause(number, &mut rng));
-            self.recover(recovery, deadline);
+            if !self.recover(recovery, deadline) {
+                return Err(at_the_end(error, what, number, clock::now() - start));
+            }
             if self.links.stop().wait_until(pause_end) {
                 return Err(closed());
             }
@@ -70,7 +72,8 @@ impl Cluster {
         unreachable!("the deadline passes before four billion attempts with pauses between them")
     }
 
-    fn recover(&self, recovery: Recovery, deadline: Deadline) {
+    /// Does what has to come before the next attempt; `false` when that has no hope.
+    fn recover(&self, recovery: Recovery, deadline: Deadline) -> bool {
         match recovery {
             Recovery::Fail | Recovery::Retry => {}
             Recovery::FindCoordinator => self.coordinators.lock().clear(),
@@ -78,9 +81,12 @@ impl Cluster {
                 // Its failure is not the one to report: the next attempt shows whether it matters.
                 if let Err(error) = self.refresh_now(&[], deadline) {
                     log::debug!("metadata could not be fetched before the next attempt: {error}");
+                    let is_final = error.recovery() == Recovery::Fail;
+                    return !(is_final && error.kind() == ErrorKind::NotKafka);
                 }
             }
         }
+        true
     }
 }
 

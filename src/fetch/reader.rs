@@ -88,6 +88,11 @@ pub struct RangeReader {
 }
 
 impl RangeReader {
+    /// The partition it reads.
+    pub fn partition_index(&self) -> i32 {
+        self.partition
+    }
+
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         config: FetchConfig,

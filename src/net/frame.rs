@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::stream::{Stream, StreamError};
 use crate::clock::Deadline;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::protocol::{Bytes, EncodeError, EncodeErrorKind, Request, RequestHeader, Writer};
 
 /// Bytes of the size that stands before each frame.
@@ -44,6 +44,17 @@ pub(super) enum FrameError {
     IllegalSize(i32),
     #[error("the peer announced a frame of {size} bytes, the limit is {limit}")]
     TooLarge { size: usize, limit: usize },
+}
+
+impl FrameError {
+    pub(super) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::LooksLikeTls | Self::LooksLikeHttp | Self::LooksLikeText(_) => {
+                ErrorKind::NotKafka
+            }
+            Self::IllegalSize(_) | Self::TooLarge { .. } => ErrorKind::Protocol,
+        }
+    }
 }
 
 /// Why no frame could be read.

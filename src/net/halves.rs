@@ -339,7 +339,7 @@ impl ResponseReceiver {
                 let text = format!("{error} (receive.message.max.bytes)");
                 Error::new(ErrorKind::Protocol, text)
             }
-            ReadError::Frame(error) => Error::new(ErrorKind::Protocol, error.to_string()),
+            ReadError::Frame(error) => Error::new(error.kind(), error.to_string()),
         };
         self.shared.end_in_doubt(error, oldest)
     }

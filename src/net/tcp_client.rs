@@ -328,7 +328,7 @@ impl Shared {
                 return None;
             }
             ReadError::Stream(error) => stream_error(error),
-            ReadError::Frame(error) => Error::new(ErrorKind::Protocol, error.to_string()),
+            ReadError::Frame(error) => Error::new(error.kind(), error.to_string()),
             ReadError::EndedInside { received, .. } => {
                 let text = format!("the connection ended inside a frame, after {received} bytes");
                 Error::new(ErrorKind::Disconnected, text)

@@ -75,19 +75,20 @@ fn silent() -> ScriptedServer {
 /// Plain clients on other protocols' ports (redpanda-data/kminion#91), sizes that are none.
 #[test]
 fn answers_that_are_no_kafka_are_named() {
-    for (bytes, word) in [
-        (&b"\x15\x03\x03\x00\x02\x02\x46"[..], "TLS"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
-        (b"-ERR unknown command\r\n", "text"),
-        (b"\xff\xff\xff\xff", "-1 bytes"),
-        (b"\x00\x00\x00\x03abc", "3 bytes"),
-        (b"\x7f\xff\xff\xff", "limit"),
-        (b"\x00\x00\x00\x05\x00\x00\x00\x01\x00", "could not be decoded"),
-        (b"\x00\x00\x00\x04\x00\x00\x00\x09", "correlation id 9"),
+    use ErrorKind::{NotKafka, Protocol};
+    for (bytes, word, kind) in [
+        (&b"\x15\x03\x03\x00\x02\x02\x46"[..], "TLS", NotKafka),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP", NotKafka),
+        (b"-ERR unknown command\r\n", "text", NotKafka),
+        (b"\xff\xff\xff\xff", "-1 bytes", Protocol),
+        (b"\x00\x00\x00\x03abc", "3 bytes", Protocol),
+        (b"\x7f\xff\xff\xff", "limit", Protocol),
+        (b"\x00\x00\x00\x05\x00\x00\x00\x01\x00", "could not be decoded", Protocol),
+        (b"\x00\x00\x00\x04\x00\x00\x00\x09", "correlation id 9", Protocol),
     ] {
         let server = saying(bytes);
         let error = Connection::open(&server.endpoint(), &settings(), soon()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(word), "{error}");
         assert_eq!(error.broker(), Some(server.address().to_string().as_str()));
         assert_eq!(server.accepted(), 1, "it is not tried again");

@@ -18,14 +18,11 @@ use crate::work::memory::MemoryQueue;
 use crate::work::node::Node;
 use crate::work::organiser::Organiser;
 use crate::work::pull::PullNode;
-use crate::work::queue::{DeadUnit, QueueRules, WorkQueue};
+use crate::work::queue::{DeadUnit, QueueRules, WorkQueue, check_group};
 use crate::work::remote::RemoteKafka;
 use crate::work::session::Workshop;
 use crate::work::shared::Shared;
 use crate::work::unit_handle::Unit;
-
-/// Longest name of a group.
-const GROUP_BYTES_MAX: usize = 249;
 
 /// Where a node's queue comes from: what [`NodeBuilder::queue`] takes.
 pub trait QueueSource: fmt::Debug {
@@ -225,19 +222,6 @@ pub(crate) fn rules_of(config: &WorkConfig) -> QueueRules {
         retry_backoff: config.unit_retry_backoff,
         retry_backoff_max: config.unit_retry_backoff_max,
     }
-}
-
-/// A group's name is part of key names in Redis, where braces have a meaning.
-fn check_group(group: &str) -> Result<()> {
-    let legal = |letter: char| !letter.is_control() && !matches!(letter, '{' | '}');
-    if group.is_empty() || group.len() > GROUP_BYTES_MAX || !group.chars().all(legal) {
-        let message = format!(
-            "the group's name must have 1 to {GROUP_BYTES_MAX} bytes, without braces and control \
-             characters"
-        );
-        return Err(Error::new(ErrorKind::InvalidInput, message));
-    }
-    Ok(())
 }
 
 /// Settings that must fit each other.

@@ -262,8 +262,8 @@ impl Crew {
             return Ok(());
         }
         let message = format!(
-            "{left_behind} handlers did not end in time; their units go to others when the leases \
-             run out"
+            "{left_behind} of the handlers did not end in time; what they hold goes to others when \
+             the leases run out"
         );
         Err(Error::new(ErrorKind::Timeout, message))
     }

@@ -543,6 +543,22 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
     fn snapshot(&self, limits: SnapshotLimits) -> Result<Snapshot>;
 }
 
+/// Longest name of a group.
+const GROUP_BYTES_MAX: usize = 249;
+
+/// A group's name is part of key names in Redis, where braces have a meaning.
+pub(crate) fn check_group(group: &str) -> Result<()> {
+    let legal = |letter: char| !letter.is_control() && !matches!(letter, '{' | '}');
+    if group.is_empty() || group.len() > GROUP_BYTES_MAX || !group.chars().all(legal) {
+        let message = format!(
+            "the group's name must have 1 to {GROUP_BYTES_MAX} bytes, without braces and control \
+             characters"
+        );
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
+
 impl QueueRules {
     /// The wait after failed attempt number `attempt`, counted from 1.
     pub(crate) fn backoff(&self, attempt: u32) -> Duration {

@@ -21,7 +21,6 @@ fn reading_starts_and_stops_where_it_was_asked_to() {
         (&["-e", "-o", "latest"], vec![]),
         (&["-e", "-o", "7"], numbers(7..10)),
         (&["-e", "-o", "10"], vec![]),
-        (&["-e", "-o", "99"], vec![]),
         (&["-e", "-o", "-2"], numbers(8..10)),
         (&["-e", "-o", "-99"], numbers(0..10)),
         (&["-e", "-o", "@0"], numbers(0..10)),
@@ -141,4 +140,29 @@ fn an_output_that_is_full_is_a_failure() {
         let said = ended(Running::start(&mut command)).ended_with(1);
         said.told(&["standard output cannot be written", "No space left"]);
     }
+}
+
+/// An offset that is not there yet is a slip of the pen for who wants to end at the end.
+#[test]
+fn an_offset_beyond_the_end_is_told() {
+    let _calm = servers().calm();
+    let topic = numbered(3, 1);
+    let said = read(&topic, &["-e", "-o", "99999999999"]).ended_with(1);
+    let said = said.told(&["ends at 3: offset 99999999999 is not there"]);
+    assert_eq!(said.records, b"");
+    assert!(said.counts().starts_with("read 0 records of 1 partition, 1 failed"), "{}", said.words);
+    read(&topic, &["-e", "-o", "3"]).ended_with(0);
+}
+
+#[test]
+fn a_topic_that_is_deleted_meanwhile_is_not_waited_for_for_ever() {
+    let _calm = servers().calm();
+    let topic = numbered(3, 1);
+    let mut process =
+        Running::start(piped(&mut ottla(&["consume", "-b", servers().bootstrap(), "-t", &topic])));
+    let mut three = [0; 6];
+    process.stdout.as_mut().expect("piped").read_exact(&mut three).expect("three records");
+    with_brokers(&["topics", "delete"], &["-t", &topic], b"").ended_with(0);
+    let said = ended(process).ended_with(1);
+    assert!(said.counts().starts_with("read 3 records of 1 partition, 1 failed"), "{}", said.words);
 }

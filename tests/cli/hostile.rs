@@ -1,5 +1,7 @@
 //! Every command against addresses and words that are wrong: bounded, and told by name.
 
+use std::io::Read;
+
 use super::*;
 
 #[test]
@@ -18,8 +20,29 @@ fn brokers_that_cannot_be_reached_are_named() {
         let said =
             call(&[command, &cluster].concat(), b"one\ntwo\n").ended_with(1).told(&[&address]);
         assert_eq!(said.records, b"", "{command:?}");
-        assert!(said.words.lines().count() <= 3, "told once, not per record: {}", said.words);
+        // The error and the counts, and that it is tried again after failures 1, 2, 4, ...
+        assert!(said.words.lines().count() <= 7, "not told per record: {}", said.words);
     }
+}
+
+/// A port of something else is no reason to wait for the time-out.
+#[test]
+fn a_port_that_is_not_kafkas_is_named_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    #[expect(clippy::disallowed_methods, reason = "detached: it ends with the tests")]
+    std::thread::spawn(move || {
+        while let Ok((mut peer, _)) = listener.accept() {
+            let mut begin = [0; 4];
+            if peer.read_exact(&mut begin).is_ok() {
+                peer.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").ok();
+            }
+        }
+    });
+    let cluster = ["-b", &address, "-X", "default.api.timeout.ms=3600000"];
+    call(&[&["topics", "list"][..], &cluster].concat(), b"")
+        .ended_with(1)
+        .told(&[&address, "HTTP"]);
 }
 
 #[test]
@@ -69,6 +92,23 @@ fn nonsense_is_refused_before_connecting() {
         (&["consume", "-t", "a", "-o", "yesterday"], 2, "yesterday"),
         (&["consume", "-t", "a", "-t", "b"], 1, "one topic"),
         (&["consume", "-t", "a", "-g", "g"], 2, "--redis"),
+        (
+            &[
+                "consume",
+                "-t",
+                "a",
+                "-g",
+                "g",
+                "--redis",
+                "redis://h",
+                "--workers",
+                "0",
+                "--exec",
+                "x",
+            ],
+            1,
+            "--workers",
+        ),
         (&["send", "-t", "a", "-z", "rar"], 1, "rar"),
         (&["send", "-t", "a", "-K", r"\q"], 2, r"\q"),
         (&["send", "-t", "a", "/no/such/file"], 1, "/no/such/file"),

@@ -19,7 +19,7 @@ fn topics_are_created_as_asked_listed_and_deleted() {
         "segment.bytes=1048576",
     ];
     let said = with_brokers(&["topics", "create"], &create, b"").ended_with(0);
-    assert_eq!(said.words, format!("{name}: created\ncreated 1 of 1 topics\n"));
+    assert_eq!(said.words, format!("{name}: created\ncreated 1 of 1 topic\n"));
     assert_eq!(said.records, b"");
 
     let described = servers()
@@ -42,7 +42,7 @@ fn topics_are_created_as_asked_listed_and_deleted() {
 
     let again = with_brokers(&["topics", "create"], &create, b"").ended_with(1);
     let again = again.told(&[&format!("ottla: {name}: "), "TOPIC_ALREADY_EXISTS"]);
-    assert_eq!(again.counts(), "created 0 of 1 topics");
+    assert_eq!(again.counts(), "created 0 of 1 topic");
     let again = [&create[..], &["--if-not-exists"]].concat();
     with_brokers(&["topics", "create"], &again, b"")
         .ended_with(0)
@@ -50,12 +50,12 @@ fn topics_are_created_as_asked_listed_and_deleted() {
 
     let delete = || with_brokers(&["topics", "delete"], &["-t", &name], b"");
     let said = delete().ended_with(0);
-    assert_eq!(said.words, format!("{name}: deleted\ndeleted 1 of 1 topics\n"));
+    assert_eq!(said.words, format!("{name}: deleted\ndeleted 1 of 1 topic\n"));
     wait_until("the topic is no longer listed", LIMIT, || {
         !list().lines().iter().any(|line| line.starts_with(&format!("{name}\t")))
     });
     let said = delete().ended_with(1).told(&[&format!("ottla: {name}: ")]);
-    assert_eq!(said.counts(), "deleted 0 of 1 topics");
+    assert_eq!(said.counts(), "deleted 0 of 1 topic");
 }
 
 /// What is wrong is named with its topic, and the topics beside it are created all the same.
@@ -75,13 +75,13 @@ fn a_wrong_setting_fails_its_topic_alone() {
     for (arguments, told) in [
         (["--config", "retention.ms=soon"], "retention.ms"),
         (["--config", "no.such.setting=1"], "no.such.setting"),
-        (["--partitions", "0"], "0 partitions"),
+        (["--partitions", "0"], "one partition at least"),
         (["--replication", "9"], "INVALID_REPLICATION_FACTOR"),
     ] {
         let arguments = [&["-t", &name], &arguments[..]].concat();
         let said = with_brokers(&["topics", "create"], &arguments, b"").ended_with(1);
         let said = said.told(&[&format!("ottla: {name}: "), told]);
-        assert_eq!(said.counts(), "created 0 of 1 topics");
+        assert_eq!(said.counts(), "created 0 of 1 topic");
     }
     with_brokers(&["topics", "create"], &["-t", &name, "--config", "alone"], b"")
         .ended_with(2)

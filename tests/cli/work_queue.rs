@@ -62,7 +62,7 @@ fn the_queue_is_shown_in_numbers() {
     assert_eq!(workers[0]["list"].as_array().map(Vec::len), Some(1), "the unit it holds");
 
     let table = work_queue(&group, &[]).ended_with(0);
-    assert_eq!(table.counts(), "20 units in 2 partitions, 1 workers, 0 errors");
+    assert_eq!(table.counts(), "20 units in 2 partitions, 1 worker, 0 errors");
     let row = |name: &str| -> Vec<String> {
         let lines = table.lines();
         let line = lines.iter().find(|line| line.starts_with(name)).expect("a row").clone();
@@ -110,5 +110,5 @@ fn a_prefix_of_its_own_is_found() {
     let mut command = worker(&topic, &group, &[&prefix[..], &["--drain"]].concat());
     succeeded(run(&mut command, b""));
     work_queue(&group, &[]).ended_with(1);
-    work_queue(&group, &prefix).ended_with(0).told(&["0 units in 1 partitions"]);
+    work_queue(&group, &prefix).ended_with(0).told(&["0 units in 1 partition"]);
 }

@@ -8,7 +8,7 @@ use r2d2_redis::redis::{self, ConnectionInfo, IntoConnectionInfo};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::work::builder::QueueSource;
-use crate::work::queue::{QueueRules, WorkQueue};
+use crate::work::queue::{QueueRules, WorkQueue, check_group};
 use crate::work::redis::client::RedisQueue;
 use crate::work::redis::keys::Keys;
 use crate::work::redis::link::{Link, LinkSettings};
@@ -82,10 +82,12 @@ impl Redis {
     /// Connects, and looks at Redis's `maxmemory-policy`. Blocks for about the connect and command time-outs at most.
     ///
     /// # Errors
+    /// - `InvalidInput` if `group` is no name for a group.
     /// - `Config` if the URL is none; if Redis would evict keys when its memory is full, since a queue
     ///   cannot lose keys; if Redis refuses the user or password.
     /// - `Queue` if it cannot be reached: try again later.
     pub fn connect(&self, group: &str, prefix: &str, rules: QueueRules) -> Result<RedisQueue> {
+        check_group(group)?;
         let queue = self.queue(group, prefix, rules, ScriptClock::Server)?;
         check_eviction(&queue)?;
         Ok(queue)
