@@ -28,10 +28,16 @@ impl Meter {
         self.wall.elapsed()
     }
 
+    /// User and system time of all threads of this process since the start.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        cpu_time().saturating_sub(self.cpu)
+    }
+
     /// The figures of `records` records.
     pub fn finish(self, client: &str, records: u64) -> Result<Figures, Failure> {
         let seconds = self.wall.elapsed().as_secs_f64();
-        let cpu_seconds = cpu_time().saturating_sub(self.cpu).as_secs_f64();
+        let cpu_seconds = self.cpu().as_secs_f64();
         Ok(Figures {
             client: client.to_owned(),
             records,
