@@ -141,9 +141,12 @@ impl RangeReader {
             && self.current.is_none()
     }
 
-    /// The offset after what was handed out in whole batches, and after what is known to hold no
-    /// record: a reader that starts there misses nothing.
+    /// The offset after what was handed out, in whole batches or record by record, and after what is
+    /// known to hold no record: a reader that starts there misses nothing.
     pub fn position(&self) -> i64 {
+        if let Some(current) = &self.current {
+            return current.position();
+        }
         match self.ready.front() {
             Some((_, window)) => window.start,
             None if self.damage.is_some() => self.handed_out,

@@ -121,12 +121,19 @@ impl<'a> Iterator for BatchIter<'a> {
 pub(crate) struct OwnedIter {
     batch: Arc<FetchedBatch>,
     cursor: RecordCursor,
+    /// The offset after the record that was given last.
+    position: i64,
 }
 
 impl OwnedIter {
     pub(super) fn new(batch: FetchedBatch) -> Self {
         let cursor = batch.records.iter().cursor();
-        Self { batch: Arc::new(batch), cursor }
+        let position = batch.window.start;
+        Self { batch: Arc::new(batch), cursor, position }
+    }
+
+    pub(super) fn position(&self) -> i64 {
+        self.position
     }
 }
 
@@ -141,6 +148,7 @@ impl Iterator for OwnedIter {
             self.cursor = records.cursor();
             match next? {
                 Ok(record) if self.batch.window.contains(&record.offset) => {
+                    self.position = record.offset + 1;
                     return Some(Ok(ConsumerRecord::new(&self.batch, &record)));
                 }
                 Ok(_) => {}

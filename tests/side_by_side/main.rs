@@ -14,6 +14,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/wire.rs"]
+mod wire;
 
 mod groups;
 mod offsets;

@@ -1,0 +1,73 @@
+//! Reading: limits, waiting, damage, brokers that fail, logs that go back.
+
+use std::time::Duration;
+
+use ottla::Record;
+use ottla::broker::{Cluster, Fault};
+use ottla::fetch::At;
+use ottla::protocol::ApiKey;
+
+use crate::{client, cluster};
+
+/// tulios/kafkajs#1677: a batch larger than every limit comes whole, since nothing else could.
+#[test]
+fn a_batch_beyond_the_limit_is_delivered() {
+    const SIZE: usize = 126_000;
+    let kafka = cluster();
+    let limits = [("max.partition.fetch.bytes", "1"), ("fetch.max.bytes", "1")];
+    let client = client(&kafka, &limits);
+    let producer = client.producer().build().expect("a producer");
+    for _ in 0..2 {
+        let ticket = producer.send(Record::to("t").value(&[b'x'; SIZE])).expect("taken");
+        ticket.wait().expect("stored");
+    }
+    let mut reader = client.read("t", 0, 0..2).expect("a reader");
+    let sizes: Vec<usize> = reader
+        .by_ref()
+        .map(|record| record.expect("a record").value().expect("a value").len())
+        .collect();
+    assert_eq!(sizes, [SIZE; 2]);
+    assert!(reader.is_finished());
+}
+
+/// segmentio/kafka-go#830: at the end of an idle partition the answers hold nothing, which is no error, and the broker does
+/// the waiting.
+#[test]
+fn an_idle_partition_is_waited_for_in_the_broker() {
+    let kafka = cluster();
+    let client = client(&kafka, &[("fetch.max.wait.ms", "500")]);
+    let mut reader = client.read("t", 0, 0..i64::MAX).expect("a reader");
+    let fetches = kafka.fault(Fault::on(ApiKey::FETCH));
+    let batch = reader.next_batch(Duration::from_secs(2)).expect("no error");
+    assert!(batch.is_none() && !reader.is_finished());
+    assert_eq!(reader.position(), 0);
+    // Four full waits, and one that the time-out cuts short. A slow machine asks less often.
+    assert!((1..=6).contains(&fetches.count()), "{} requests", fetches.count());
+}
+
+/// confluentinc/librdkafka#2588: one leader does not answer. The others' partitions have their offsets in time, and the
+/// error names the partition.
+#[test]
+fn ends_of_partitions_come_without_the_one_whose_leader_is_gone() {
+    let kafka = Cluster::builder().brokers(3).topic("t", 3).start().expect("a cluster");
+    for partition in 0..3 {
+        kafka.move_leader("t", partition, partition + 1).expect("moved");
+    }
+    let client = client(&kafka, &[("default.api.timeout.ms", "2000")]);
+    let ends = client.offsets("t", At::Latest).expect("a topic");
+    assert!(ends.iter().all(Result::is_ok), "{ends:?}");
+    kafka.freeze(3);
+    let ends = client.offsets("t", At::Latest).expect("a topic");
+    kafka.thaw(3);
+    assert_eq!(ends.len(), 3);
+    for (end, partition) in ends.iter().zip(0..) {
+        match end {
+            Ok(end) => assert_eq!((end.partition, end.offset), (partition, Some(0))),
+            Err(error) => {
+                assert_eq!(partition, 2, "{error}");
+                assert!(error.is_timeout() && error.to_string().contains("t-2"), "{error}");
+            }
+        }
+    }
+    assert!(ends[2].is_err(), "broker 3 was frozen");
+}
