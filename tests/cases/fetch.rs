@@ -17,8 +17,9 @@ fn a_batch_beyond_the_limit_is_delivered() {
     let limits = [("max.partition.fetch.bytes", "1"), ("fetch.max.bytes", "1")];
     let client = client(&kafka, &limits);
     let producer = client.producer().build().expect("a producer");
+    let value = "x".repeat(SIZE);
     for _ in 0..2 {
-        let ticket = producer.send(Record::to("t").value(&[b'x'; SIZE])).expect("taken");
+        let ticket = producer.send(Record::to("t").value(&value)).expect("taken");
         ticket.wait().expect("stored");
     }
     let mut reader = client.read("t", 0, 0..2).expect("a reader");
