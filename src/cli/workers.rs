@@ -232,6 +232,10 @@ impl Handler {
         let status = group.wait()?;
         let count = fed?;
         if !status.success() {
+            if unit.is_stopping() || self.ending.is_interrupted() {
+                // The signal was passed on to it: the records are not to blame.
+                unit.give_back("the command was ended by the shutdown");
+            }
             return Err(format!("the command ended with {status}").into());
         }
         self.records.fetch_add(count, Ordering::Relaxed);

@@ -199,6 +199,8 @@ macro_rules! work_properties {
             "unit.size" unit_size: u32 = 10_000, 1 to 100_000_000;
             /// Worker threads of the node.
             "workers" workers: u32 = 1, 0 to 1024;
+            /// Most records that a handler of batches is given at once.
+            "max.poll.records" max_poll_records: u32 = 500, 1 to 1_000_000;
             /// How long a unit belongs to a worker that does not renew it.
             "unit.lease.ms" unit_lease: Duration = ms(60_000), (ms(100)) to DAY;
             /// Longest time that one unit may be held, renewed or not: the bound on a handler

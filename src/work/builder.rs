@@ -8,17 +8,20 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::config::{AutoOffsetReset, FetchConfig, IsolationLevel, WorkConfig};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fetch::ConsumerRecord;
 use crate::threads::Stop;
 use crate::work::crew::{Crew, check_topic};
 use crate::work::events::EventSink;
 use crate::work::handler::{Handler, HandlerResult, Sink, log_dead_letter};
 use crate::work::kafka::Kafka;
 use crate::work::lease::Leases;
+use crate::work::letters::LetterTopic;
 use crate::work::memory::MemoryQueue;
 use crate::work::node::Node;
 use crate::work::organiser::Organiser;
 use crate::work::pull::PullNode;
 use crate::work::queue::{DeadUnit, QueueRules, WorkQueue, check_group};
+use crate::work::records::{PortionHandler, by_unit_sink, in_portions};
 use crate::work::remote::RemoteKafka;
 use crate::work::session::Workshop;
 use crate::work::shared::Shared;
@@ -76,7 +79,8 @@ pub struct NodeBuilder {
     fetch: FetchConfig,
     topics: BTreeSet<String>,
     queue: Option<Box<dyn QueueSource>>,
-    sink: Arc<Sink>,
+    sink: Option<Arc<Sink>>,
+    letter_topic: Option<String>,
 }
 
 work_properties! { config_setters NodeBuilder }
@@ -93,7 +97,8 @@ impl Client {
             client: self.clone(),
             topics: BTreeSet::new(),
             queue: None,
-            sink: Arc::new(log_dead_letter),
+            sink: None,
+            letter_topic: None,
         }
     }
 }
@@ -124,8 +129,69 @@ impl NodeBuilder {
         mut self,
         sink: impl Fn(&DeadUnit) -> HandlerResult + Send + Sync + 'static,
     ) -> Self {
-        self.sink = Arc::new(sink);
+        self.sink = Some(Arc::new(sink));
         self
+    }
+
+    /// Stores what failed `max.attempts` times in `topic`: the record with its key, value, headers and
+    /// time, and headers that say why, each as text: `ottla.topic`, `ottla.partition`, `ottla.offset`,
+    /// `ottla.error`, `ottla.attempts`, `ottla.group`, `ottla.unit`.
+    ///
+    /// [`NodeBuilder::run_records`] and [`NodeBuilder::run_batches`] store the one bad record and go on
+    /// after it. A unit that fails as a whole ([`NodeBuilder::run`], or a worker that dies of it) is
+    /// stored record by record, unless [`NodeBuilder::dead_letter`] is given too: that takes units
+    /// then. What cannot be read any more becomes one letter without a value.
+    ///
+    /// The group's offset passes a record only after its letter is acknowledged by all replicas in
+    /// sync. While the topic cannot be written the unit is given back and tried again, without end. A
+    /// letter may be stored twice. The topic must exist, or brokers must make it by themselves; settings
+    /// of the producer are the client's, with `acks=all`.
+    #[must_use]
+    pub fn dead_letter_topic(mut self, topic: &str) -> Self {
+        self.letter_topic = Some(topic.to_owned());
+        self
+    }
+
+    /// Starts a node that hands every record to `handler`, on `workers` threads: the records of a unit
+    /// one after the other, those of different units at the same time.
+    ///
+    /// Each record that was handled is credited. After an error or a panic the unit is tried again from
+    /// that record on, later. When that record begins the unit and `max.attempts` are used up, it goes
+    /// to the dead-letter topic or sink (a unit of one offset to it), and the unit goes on after it: a
+    /// bad record inside of a unit is tried once more than that. A shutdown waits for the records that
+    /// are being handled, not for the rest of their units.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::run`].
+    pub fn run_records(
+        self,
+        handler: impl Fn(&ConsumerRecord) -> HandlerResult + Send + Sync + 'static,
+    ) -> Result<Node> {
+        self.run_portions(
+            1,
+            Arc::new(move |records: &[ConsumerRecord]| records.iter().try_for_each(&handler)),
+        )
+    }
+
+    /// Starts a node that hands records to `handler` by batches of at most `max.poll.records`, in order
+    /// and all of one unit; else like [`NodeBuilder::run_records`]. A batch is credited as a whole. On
+    /// the last attempt it has one record, so that only bad ones are given up.
+    ///
+    /// # Errors
+    /// As [`NodeBuilder::run`].
+    pub fn run_batches(
+        self,
+        handler: impl Fn(&[ConsumerRecord]) -> HandlerResult + Send + Sync + 'static,
+    ) -> Result<Node> {
+        let most = self.config.max_poll_records as usize;
+        self.run_portions(most, Arc::new(handler))
+    }
+
+    fn run_portions(self, most: usize, handler: Arc<PortionHandler>) -> Result<Node> {
+        let workers = self.config.workers as usize;
+        let crew = self.crew(workers)?;
+        let handler = in_portions(most, handler, Arc::clone(&crew.shop.record_sink));
+        Node::start(crew, workers, &handler)
     }
 
     /// Starts a node that hands every unit to `handler`, on `workers` threads.
@@ -172,6 +238,13 @@ impl NodeBuilder {
     /// Checks everything and makes what the threads share.
     pub(crate) fn workshop(self) -> Result<Workshop> {
         self.check()?;
+        let letters = match &self.letter_topic {
+            None => None,
+            Some(topic) => {
+                let letters = LetterTopic::open(&self.client, &self.fetch, topic, &self.group)?;
+                Some(Arc::new(letters))
+            }
+        };
         let kafka = RemoteKafka::new(Arc::clone(self.client.cluster()), Arc::new(self.fetch));
         let rules = rules_of(&self.config);
         let queue = match self.queue {
@@ -179,7 +252,20 @@ impl NodeBuilder {
             None => Arc::new(MemoryQueue::new(rules)),
         };
         let shared = Shared::new(self.group, self.config, EventSink::new(), self.topics);
-        Ok(assemble(queue, Arc::new(kafka), shared, self.sink))
+        let sink = match (self.sink, &letters) {
+            (Some(sink), _) => sink,
+            (None, Some(letters)) => {
+                let letters = Arc::clone(letters);
+                Arc::new(move |dead: &DeadUnit| Ok(letters.unit(dead)?))
+            }
+            (None, None) => Arc::new(log_dead_letter),
+        };
+        let mut shop = assemble(queue, Arc::new(kafka), shared, sink);
+        if let Some(letters) = letters {
+            shop.record_sink =
+                Arc::new(move |record, dead, stop| letters.record(record, dead, stop));
+        }
+        Ok(shop)
     }
 
     fn check(&self) -> Result<()> {
@@ -190,6 +276,13 @@ impl NodeBuilder {
             return Err(Error::new(ErrorKind::InvalidInput, "the node has no topics"));
         }
         self.topics.iter().try_for_each(|topic| check_topic(topic))?;
+        if let Some(topic) = &self.letter_topic {
+            check_topic(topic)?;
+            if self.topics.contains(topic) {
+                let message = "a node does not read its own dead letters";
+                return Err(Error::new(ErrorKind::InvalidInput, message).with_topic(topic));
+            }
+        }
         check_together(&self.config)
     }
 }
@@ -206,6 +299,7 @@ pub(crate) fn assemble(
         kafka,
         shared: Arc::new(shared),
         leases: Arc::new(Leases::default()),
+        record_sink: by_unit_sink(Arc::clone(&sink)),
         sink,
         stop: Stop::new(),
         abandon: Stop::new(),

@@ -43,6 +43,15 @@ pub enum Event {
         /// The last failure.
         error: String,
     },
+    /// A record used up its attempts: its dead letter is stored, and the unit goes on after it.
+    RecordDeadLettered {
+        /// The partition.
+        partition: TopicPartition,
+        /// The record's offset.
+        offset: i64,
+        /// The last failure.
+        error: String,
+    },
     /// The lease of a unit went to another worker while this one had it: its records may be
     /// handled twice.
     LeaseLost {

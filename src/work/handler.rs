@@ -43,7 +43,7 @@ pub(crate) fn call(handler: &Handler, unit: &mut Unit) -> Result<()> {
 }
 
 /// Runs user code and makes one error of whatever goes wrong.
-fn settle(what: &str, body: impl FnOnce() -> HandlerResult) -> Result<()> {
+pub(crate) fn settle(what: &str, body: impl FnOnce() -> HandlerResult) -> Result<()> {
     match guard(body) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(match error.downcast::<Error>() {

@@ -98,6 +98,16 @@ impl Held {
             .ok();
     }
 
+    /// Records that `[from, to)` was given up and that its dead letter is stored.
+    pub(crate) fn given_up(&self, from: i64, to: i64) {
+        let mut skips = self.skips.lock();
+        match skips.last_mut() {
+            Some(last) if last.why == SkipReason::DeadLetter && last.end == from => last.end = to,
+            _ => skips.push(Skip { start: from, end: to, why: SkipReason::DeadLetter }),
+        }
+        drop(skips);
+    }
+
     /// How far the unit is done, as the queue wants to know it.
     pub(crate) fn progress(&self) -> Progress {
         let position = self.position();

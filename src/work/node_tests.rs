@@ -1,5 +1,8 @@
 //! Nodes on a queue and a Kafka in memory: every thread is real, nothing leaves the process.
 
+mod letters;
+mod records;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -77,7 +77,7 @@ impl PullNode {
                     return Ok(None);
                 }
                 Err(error) => {
-                    let ended = ending(Err(error.clone()), unit.read_failure(), unit.is_lost());
+                    let ended = ending(Err(error.clone()), &unit);
                     let report = matches!(ended, Ending::Failed(_));
                     self.session.settle(&unit, ended);
                     if report {

@@ -24,6 +24,7 @@ use crate::work::handler::{Sink, bury_by};
 use crate::work::kafka::Kafka;
 use crate::work::lease::{Held, Leases};
 use crate::work::queue::{Begun, DeadUnit, Finished, Lease, NextUnit, Outcome, Settled, WorkQueue};
+use crate::work::records::RecordSink;
 use crate::work::shared::Shared;
 use crate::work::stats::WorkerCounters;
 use crate::work::trouble::Trouble;
@@ -44,6 +45,8 @@ pub(crate) struct Workshop {
     pub(crate) leases: Arc<Leases>,
     /// Where dead letters go.
     pub(crate) sink: Arc<Sink>,
+    /// Where dead letters of single records go.
+    pub(crate) record_sink: Arc<RecordSink>,
     /// No more units are claimed.
     pub(crate) stop: Stop,
     /// Nobody waits for the workers any more: they end at the next look.
@@ -86,11 +89,18 @@ pub(crate) enum Ending {
 }
 
 /// What a handler's result and the unit's reading come to.
-pub(crate) fn ending(result: Result<()>, read_failure: Option<Error>, lost: bool) -> Ending {
-    if lost {
+pub(crate) fn ending(result: Result<()>, unit: &Unit) -> Ending {
+    if unit.is_lost() {
         return Ending::Lost;
     }
-    match (result, read_failure) {
+    if let Some(error) = unit.given_back() {
+        return Ending::GivenBack(error);
+    }
+    match (result, unit.read_failure()) {
+        // The shutdown ended the handler: it was not the records' fault.
+        (Err(error), None) if error.kind() == ErrorKind::Closed && unit.is_stopping() => {
+            Ending::GivenBack(error)
+        }
         (_, Some(error)) if error.kind() == ErrorKind::LeaseLost => Ending::Lost,
         (_, Some(error)) if error.is_retriable() || error.kind() == ErrorKind::Closed => {
             Ending::GivenBack(error)
@@ -110,7 +120,7 @@ impl Session {
         Self {
             claiming: trouble("claiming units"),
             settling: trouble("settling units"),
-            reading: trouble("reading units"),
+            reading: trouble("working off units"),
             ahead: None,
             limit: None,
             shop,
@@ -177,6 +187,8 @@ impl Session {
             lease,
             kafka: Arc::clone(&self.shop.kafka),
             events: self.shop.shared.events.clone(),
+            worker: self.worker.clone(),
+            stop: self.shop.stop.clone(),
             abandon: self.shop.abandon.clone(),
         });
         if self.shop.shared.is_paused(unit.topic()) {
@@ -205,6 +217,7 @@ impl Session {
     fn end(&mut self, unit: &Unit, ending: Ending, then: Then) {
         let records = unit.records_read();
         self.counters.records.add(records);
+        self.counters.records_dead_lettered.add(unit.records_given_up());
         match ending {
             Ending::Done => {
                 unit.done_to(unit.range().end);

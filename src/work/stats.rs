@@ -64,6 +64,8 @@ counters! {
     failed,
     /// Units that used up their attempts.
     dead_lettered,
+    /// Records that used up their attempts: `run_records` and `run_batches` go on after them.
+    records_dead_lettered,
     /// Units given back unhandled: the topic's leader could not be read, or the node stopped.
     given_back,
     /// Leases lost to another worker.

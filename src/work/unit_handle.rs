@@ -10,6 +10,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -23,7 +24,7 @@ use crate::work::events::{Event, EventSink};
 use crate::work::kafka::{Kafka, Portion, UnitReader};
 use crate::work::lease::Held;
 use crate::work::queue::Lease;
-use crate::work::unit::UnitId;
+use crate::work::unit::{UnitId, WorkerId};
 
 /// Between two looks at whether the node stops or the lease is lost, while the log does not reach
 /// a unit's end.
@@ -42,7 +43,11 @@ pub struct Unit {
     reading: Mutex<Reading>,
     kafka: Arc<dyn Kafka>,
     events: EventSink,
+    worker: WorkerId,
+    stop: Stop,
     abandon: Stop,
+    given_back: Mutex<Option<Error>>,
+    records_given_up: AtomicU64,
 }
 
 /// How far the reading of a unit came.
@@ -82,15 +87,28 @@ pub(crate) struct UnitParts {
     pub(crate) lease: Lease,
     pub(crate) kafka: Arc<dyn Kafka>,
     pub(crate) events: EventSink,
+    pub(crate) worker: WorkerId,
+    /// Set when the node is shut down.
+    pub(crate) stop: Stop,
     /// Set when the node does not wait for handlers any more.
     pub(crate) abandon: Stop,
 }
 
 impl Unit {
     pub(crate) fn new(parts: UnitParts) -> Self {
-        let UnitParts { held, lease, kafka, events, abandon } = parts;
-        let reading = Mutex::default();
-        Self { held, lease, reading, kafka, events, abandon }
+        let UnitParts { held, lease, kafka, events, worker, stop, abandon } = parts;
+        Self {
+            held,
+            lease,
+            reading: Mutex::default(),
+            kafka,
+            events,
+            worker,
+            stop,
+            abandon,
+            given_back: Mutex::default(),
+            records_given_up: AtomicU64::new(0),
+        }
     }
 
     /// Its identity: `topic/partition/start-end`, the same in every attempt. A sink can use its
@@ -136,6 +154,54 @@ impl Unit {
     /// the unit is tried again from here on. Never goes back.
     pub fn done_to(&self, offset: i64) {
         self.held.done_to(offset);
+    }
+
+    /// Whether the node is being shut down: [`Node::shutdown`](super::Node::shutdown) waits for this
+    /// handler. One that takes long may look here, call [`Unit::give_back`] and return.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_set()
+    }
+
+    /// Gives the unit back when the handler returns, whatever it returns: what lies before
+    /// [`Unit::done_to`] is acknowledged, the rest goes to another worker, and no attempt is used up.
+    /// For what is not the records' fault: a shutdown, a service that is away. `why` is for people.
+    ///
+    /// Another worker has it at once when the node is being shut down, else after a second. Nothing
+    /// bounds how often a unit is given back.
+    pub fn give_back(&self, why: &str) {
+        self.give_back_for(self.error(ErrorKind::Closed, why));
+    }
+
+    pub(crate) fn give_back_for(&self, error: Error) {
+        self.given_back.lock().get_or_insert(error);
+    }
+
+    /// Why the handler gave it back, if it did.
+    pub(crate) fn given_back(&self) -> Option<Error> {
+        self.given_back.lock().clone()
+    }
+
+    /// The worker that has it.
+    pub(crate) fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    /// Set when the node does not wait for handlers any more.
+    pub(crate) fn abandoned(&self) -> &Stop {
+        &self.abandon
+    }
+
+    /// A record was given up, its dead letter is stored.
+    pub(crate) fn record_given_up(&self, offset: i64, error: String) {
+        self.held.given_up(offset, offset + 1);
+        self.records_given_up.fetch_add(1, Ordering::Relaxed);
+        let partition = self.held.unit.topic_partition().clone();
+        self.events.tell(Event::RecordDeadLettered { partition, offset, error });
+    }
+
+    /// How many records were given up.
+    pub(crate) fn records_given_up(&self) -> u64 {
+        self.records_given_up.load(Ordering::Relaxed)
     }
 
     /// Iterator over the records that were not read yet. Blocks while they are fetched; an offset

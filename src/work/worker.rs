@@ -19,7 +19,7 @@ pub(crate) fn work(mut session: Session, handler: &Arc<Handler>, stop: &Stop) {
         match session.next(CLAIM_WAIT) {
             Ok(Some(mut unit)) => {
                 let result = call(&**handler, &mut unit);
-                let ending = ending(result, unit.read_failure(), unit.is_lost());
+                let ending = ending(result, &unit);
                 session.settle_and_go_on(&unit, ending);
             }
             Ok(None) => {}
