@@ -17,7 +17,7 @@ use crate::work::queue::{
 use crate::work::redis::keys::Keys;
 use crate::work::redis::link::Link;
 use crate::work::redis::reply::{Fields, topic_id, topic_id_text, unexpected};
-use crate::work::redis::scripts::{ScriptClock, Scripts};
+use crate::work::redis::scripts::{Script, ScriptClock, Scripts};
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
 
@@ -77,7 +77,7 @@ impl RedisQueue {
     /// Runs a script of this group.
     pub(super) fn run<T: redis::FromRedisValue>(
         &self,
-        script: &redis::Script,
+        script: &Script,
         arguments: &[String],
     ) -> Result<T> {
         let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
@@ -85,16 +85,12 @@ impl RedisQueue {
     }
 
     /// Runs an organiser's script and reads its verdict.
-    fn led(&self, script: &redis::Script, arguments: &Arguments) -> Result<Answer<Fields>> {
+    fn led(&self, script: &Script, arguments: &Arguments) -> Result<Answer<Fields>> {
         Fields::of(self.run(script, &arguments.0)?)?.answer()
     }
 
     /// Runs an organiser's script that answers a partition's state.
-    fn led_state(
-        &self,
-        script: &redis::Script,
-        arguments: &Arguments,
-    ) -> Result<Answer<PartitionState>> {
+    fn led_state(&self, script: &Script, arguments: &Arguments) -> Result<Answer<PartitionState>> {
         transpose(self.led(script, arguments)?, |mut fields| {
             fields.fields()?.partition_state()?.ok_or_else(|| unexpected("no partition"))
         })

@@ -7,6 +7,9 @@
 //! first byte is sent, also before AUTH, so that a Redis that accepts and stands still hangs nobody. The
 //! read time-out of a blocking pop is its blocking time and the time-out of a command: Redis may answer late.
 //!
+//! Scripts that several threads run at a time share one write and one read (see [`super::batches`]); a blocking pop has a
+//! connection of its own.
+//!
 //! A connection is dropped after any error and after any exchange that did not finish: the client would
 //! otherwise give the late answer of one command to the next.
 
@@ -17,11 +20,13 @@ use std::time::Duration;
 use r2d2_redis::r2d2::{self, ManageConnection, Pool};
 use r2d2_redis::redis::{
     self, Client, Cmd, Connection, ConnectionInfo, ErrorKind as RedisErrorKind, FromRedisValue,
-    RedisError, RedisResult, Script, Value,
+    RedisError, RedisResult, Value,
 };
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::work::redis::batches::Batches;
+use crate::work::redis::scripts::Script;
 
 /// An idle connection is closed after this long.
 const IDLE_MAX: Duration = Duration::from_secs(300);
@@ -41,6 +46,16 @@ pub(super) struct Link {
     /// Where it is, without what is secret.
     address: String,
     pool: Pool<Slots>,
+    batches: Batches<Vec<u8>, Reply>,
+}
+
+/// What a script's call came to.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Value(Value),
+    /// Redis does not know it by its name.
+    NoScript,
+    Failed(Error),
 }
 
 /// Place for one connection; empty until its first user connects.
@@ -92,22 +107,81 @@ impl Link {
             .thread_pool(Arc::new(scheduler))
             .build_unchecked(Slots);
         let address = server.addr.to_string();
-        Self { server, settings, address, pool }
+        Self { server, settings, address, pool, batches: Batches::new() }
     }
 
-    /// Runs a script with `base` as its key.
+    /// Runs a script with `base` as its key. Scripts that several threads run at a time go out together.
     pub(super) fn run<T: FromRedisValue>(
         &self,
         script: &Script,
         base: &str,
         arguments: &[&[u8]],
     ) -> Result<T> {
-        let mut call = script.prepare_invoke();
-        call.key(base);
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(&script.hash).arg(1).arg(base);
         for argument in arguments {
             call.arg(*argument);
         }
-        self.exchange(Duration::ZERO, |connection| call.invoke(connection))
+        let call = call.get_packed_command();
+        let mut reply = self.together(call.clone());
+        if let Reply::NoScript = reply {
+            self.load(script)?;
+            reply = self.together(call);
+        }
+        let value = match reply {
+            Reply::Value(value) => value,
+            Reply::Failed(error) => return Err(error),
+            Reply::NoScript => {
+                return Err(self.failure("Redis forgets scripts as they are loaded".to_owned()));
+            }
+        };
+        redis::from_redis_value(&value)
+            .map_err(|error| self.refused("Redis's answer is not of this queue's form", error))
+    }
+
+    /// Has Redis know the script by its name.
+    fn load(&self, script: &Script) -> Result<()> {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(&script.text);
+        self.command::<Value>(&load, Duration::ZERO)?;
+        Ok(())
+    }
+
+    fn together(&self, call: Vec<u8>) -> Reply {
+        let answer = self.batches.ask(call, |calls| self.ask_all(&calls));
+        let panicked =
+            || self.failure("the thread that asked Redis for this one panicked".to_owned());
+        answer.unwrap_or_else(|| Reply::Failed(panicked()))
+    }
+
+    /// Sends `calls` in one write and reads the answers.
+    pub(super) fn ask_all(&self, calls: &[Vec<u8>]) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(calls.len());
+        let ended = self.exchange(Duration::ZERO, |connection| {
+            connection.send_packed_command(&calls.concat())?;
+            let mut refusal = None;
+            for _ in calls {
+                match connection.recv_response() {
+                    Ok(value) => replies.push(Reply::Value(value)),
+                    Err(error) if error.kind() == RedisErrorKind::NoScriptError => {
+                        replies.push(Reply::NoScript);
+                    }
+                    Err(error) if is_answer(&error) => {
+                        refusal = Some(error.category().to_owned());
+                        replies.push(Reply::Failed(self.refused("Redis failed", error)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // A connection on which something was refused is not used again.
+            refusal.map_or(Ok(()), |what| {
+                Err(RedisError::from((RedisErrorKind::ResponseError, "refused", what)))
+            })
+        });
+        if let Err(error) = ended {
+            replies.resize_with(calls.len(), || Reply::Failed(error.clone()));
+        }
+        replies
     }
 
     /// Sends one command. `blocking`: how long the command itself may block.
@@ -198,6 +272,12 @@ impl Link {
             .with_broker(format_args!("redis {}", self.address))
             .with_source(error)
     }
+}
+
+/// Whether the error is what Redis said, so that the next answer follows. The client gives bytes that it cannot read the
+/// same kind and another text; what follows those is worth nothing.
+fn is_answer(error: &RedisError) -> bool {
+    error.code().is_some() && !error.to_string().starts_with("parse error")
 }
 
 impl fmt::Debug for Link {

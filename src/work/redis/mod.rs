@@ -13,6 +13,7 @@
 //! - `keys`: names of keys. All of a group carry the hash tag `{group}`.
 //! - `scripts`: the scripts' texts, put together.
 //! - `link`: connections: bounded waits, none used again after an error.
+//! - `batches`: scripts that threads run at a time, put together.
 //! - `reply`: answers of scripts, read without trust.
 //! - `client`: the operations.
 //! - `audit`, `view`: the two operations that take several steps.
@@ -24,6 +25,7 @@
 //! would), and, to survive a restart of Redis, persistence. A queue that is lost is rebuilt from Kafka's offsets.
 
 mod audit;
+mod batches;
 mod client;
 mod keys;
 mod link;

@@ -4,7 +4,7 @@
 //! it uses. Limits that the in-memory queue has too are written in from there. A script is sent once and then
 //! named by its hash.
 
-use r2d2_redis::redis::Script;
+use r2d2_redis::redis;
 
 use crate::work::queue::{COMPLETE_LOG_MAX, ERROR_LOG_MAX, SKIPPED_LOG_MAX};
 
@@ -59,6 +59,13 @@ const FINISH: &[&str] = &[
     include_str!("scripts/settle.lua"),
     include_str!("scripts/finishing.lua"),
 ];
+
+/// A script, put together.
+pub(super) struct Script {
+    /// By which it is named.
+    pub(super) hash: String,
+    pub(super) text: String,
+}
 
 /// Declares a field per script: its file and the parts it uses.
 macro_rules! scripts {
@@ -141,5 +148,6 @@ fn assemble(clock: ScriptClock, parts: &[&str], script: &str) -> Script {
     ] {
         text = text.replace(name, &limit.to_string());
     }
-    Script::new(&text)
+    let hash = redis::Script::new(&text).get_hash().to_owned();
+    Script { hash, text }
 }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use r2d2_redis::redis;
 
 use crate::error::ErrorKind;
 use crate::threads;
 use crate::work::queue::{QueueRules, WorkQueue};
+use crate::work::redis::link::Reply as Answer;
 use crate::work::redis::{Redis, RedisQueue};
 use crate::work::unit::{LeaderId, WorkerId};
 
@@ -255,5 +257,52 @@ fn an_answer_of_another_form_is_an_error() {
         let queue = server.queue();
         let error = queue.promote(LeaderId::random(), 1).expect_err(answer);
         assert_eq!(error.kind(), ErrorKind::Queue, "{answer}");
+    }
+}
+
+/// What each of four scripts that went out together was answered: a value, `NoScript` or the error's text.
+fn together(server: &FakeRedis) -> Vec<String> {
+    let mut call = redis::cmd("EVALSHA");
+    let call = call.arg("0").arg(0).get_packed_command();
+    let replies = server.queue().link().ask_all(&vec![call; 4]);
+    let text = |reply: &Answer| match reply {
+        Answer::Value(value) => format!("{value:?}"),
+        Answer::NoScript => "no script".to_owned(),
+        Answer::Failed(error) => {
+            assert!(error.is_retriable(), "{error}");
+            error.to_string()
+        }
+    };
+    replies.iter().map(text).collect()
+}
+
+/// redis-rs#1252 again: of scripts that go out together each gets its own answer, and an error that Redis tells is that
+/// one's alone.
+#[test]
+fn a_refusal_is_for_the_script_that_was_refused() {
+    let server = FakeRedis::new([
+        Reply::Send(":1\r\n"),
+        Reply::Send("-OOM command not allowed when used memory > 'maxmemory'.\r\n"),
+        Reply::Send("-NOSCRIPT No matching script. Please use EVAL.\r\n"),
+        Reply::Send(":4\r\n"),
+    ]);
+    let texts = together(&server);
+    assert_eq!([&texts[0], &texts[2], &texts[3]], ["int(1)", "no script", "int(4)"]);
+    assert!(texts[1].contains("Redis failed"), "{texts:?}");
+}
+
+/// After an answer that does not come, or cannot be read, nobody gets one of a later script.
+#[test]
+fn a_lost_answer_is_lost_to_those_after_it_too() {
+    for (second, what) in [
+        (Reply::Silence, "did not answer in time"),
+        (Reply::Send("?what\r\n:9\r\n"), "Redis failed"),
+        (Reply::Send(":x\r\n:9\r\n"), "Redis failed"),
+    ] {
+        let server = FakeRedis::new([Reply::Send(":1\r\n"), second]);
+        let texts = together(&server);
+        assert_eq!(texts[0], "int(1)");
+        assert!(texts[1..].iter().all(|text| text.contains(what)), "{texts:?}");
+        assert_eq!(texts.len(), 4);
     }
 }
