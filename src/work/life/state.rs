@@ -289,6 +289,54 @@ fn log<T>(entries: &mut VecDeque<T>, limit: usize, entry: T) {
 
 #[cfg(test)]
 impl Life {
+    /// What no later step can tell apart is one text: times are over or not, a token is that of the `holder` who has
+    /// it, and logs are for people.
+    pub(crate) fn fingerprint<T: std::fmt::Debug>(
+        &self,
+        now: i64,
+        holder: impl Fn(LeaseToken) -> Option<T>,
+    ) -> String {
+        let over = |times: &Times| -> Vec<(String, bool)> {
+            times.ordered.iter().map(|(at, name)| (name.clone(), *at <= now)).collect()
+        };
+        let units: BTreeMap<&String, _> = self
+            .units
+            .iter()
+            .map(|(id, unit)| {
+                let held = unit.token.map(&holder);
+                (id, (unit.state, held, unit.attempts, &unit.owner, unit.position))
+            })
+            .collect();
+        let parts: Vec<_> =
+            self.parts.values().map(|part| (part.planned, part.low, part.committed)).collect();
+        let silent_since = now - self.rules.worker_timeout.as_millis() as i64;
+        let silent: Vec<_> =
+            self.workers.by_name().into_iter().map(|(n, at)| (n, at <= silent_since)).collect();
+        format!(
+            "{:?} {:?} {:?} {silent:?} {:?} {:?} {:?} {units:?} {parts:?} {:?} {:?}",
+            self.leader.map(|(id, until)| (id, until > now)),
+            self.work,
+            self.lists,
+            over(&self.leases),
+            over(&self.delayed),
+            over(&self.dead),
+            self.out,
+            self.done
+        )
+    }
+
+    /// What was finished of a partition that was taken up at 0: ranges.
+    pub(crate) fn settled(&self, of: &TopicPartition) -> Vec<(i64, i64)> {
+        let low = self.parts.get(of).map(|part| (0, part.low));
+        let done = self.done.get(of).into_iter().flatten().map(|(&start, &end)| (start, end));
+        low.into_iter().chain(done).collect()
+    }
+
+    /// Whether no unit is outstanding, and no hint of one left.
+    pub(crate) fn is_empty_of_units(&self) -> bool {
+        self.units.is_empty() && self.work.is_empty() && self.lists.is_empty()
+    }
+
     /// A partition's key is gone, as if evicted.
     pub(crate) fn lose_part(&mut self, of: &TopicPartition) {
         self.parts.remove(of);

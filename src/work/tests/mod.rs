@@ -6,10 +6,12 @@
 //! - `world`: Kafka, organisers and workers around the queues, driven step by step; asserts the invariant after
 //!   every step and that both queues give the same answers.
 //! - `random`: random worlds.
+//! - `exhaustive`: every interleaving of a small group, on the transitions alone.
 //!
 //! On Redis they run with the feature `real-servers`, at the address in `OTTLA_REDIS`.
 
 mod bench;
+mod exhaustive;
 mod holes;
 mod random;
 mod rig;
