@@ -26,6 +26,7 @@ use super::accumulator::{Event, Partition};
 use super::backlog::{IdentityState, Limits};
 use super::batch::{Batch, Codec};
 use super::callbacks::{CALLBACK_BYTES, Callbacks, PendingList, Settled, run_all};
+use super::failures::Failures;
 use super::flight::Flight;
 use super::id::Identities;
 use super::memory::Memory;
@@ -66,6 +67,7 @@ pub(super) struct Core {
     pub(super) unfinished: Unfinished,
     /// Records of batches that were given up, once `close` collects them.
     undelivered: Mutex<Option<Vec<Undelivered>>>,
+    pub(super) failures: Failures,
     writers: Mutex<Writers>,
     /// Connections opened so far, by all writers: a number belongs to one of them.
     connections: AtomicU64,
@@ -106,6 +108,7 @@ impl Core {
             stopped: threads::Stop::new(),
             unfinished: Unfinished::default(),
             undelivered: Mutex::default(),
+            failures: Failures::default(),
             writers: Mutex::default(),
             connections: AtomicU64::new(0),
             limits,
@@ -158,7 +161,8 @@ impl Core {
 
     /// Ends a batch that is nowhere else any more. A batch whose outcome was resolved before (it
     /// expired on the wire) only gives back what it holds.
-    pub(super) fn settle(&self, batch: Batch, result: BatchResult) {
+    pub(super) fn settle(&self, mut batch: Batch, result: BatchResult) {
+        self.tell_failure(&mut batch, &result);
         let outcome = Arc::clone(&batch.outcome);
         let reserved = batch.reserved;
         let callbacks = self.recycle(batch);
@@ -175,10 +179,20 @@ impl Core {
     /// Resolves the outcome of a batch that is still on the wire; its memory stays reserved until
     /// the answer comes.
     pub(super) fn resolve_on_wire(&self, batch: &mut Batch, result: BatchResult) {
+        self.tell_failure(batch, &result);
         let callbacks = std::mem::take(&mut batch.callbacks);
         let held = batch.reserved.min(callbacks.len() * CALLBACK_BYTES);
         batch.reserved -= held;
         self.resolve(Arc::clone(&batch.outcome), callbacks, result, held);
+    }
+
+    /// Tells the channel of failures, once: a batch that expired on the wire is settled later again.
+    fn tell_failure(&self, batch: &mut Batch, result: &BatchResult) {
+        if let BatchResult::Failed(error) = result
+            && !batch.outcome.is_resolved()
+        {
+            self.failures.tell(batch, |_| Some(error.clone()));
+        }
     }
 
     /// Resolves, and queues the callbacks, which hold on to `held` bytes until they have run.

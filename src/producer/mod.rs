@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! producer      the calls: send, send_with, try_send, flush, close
+//! failures      the channel of failed records
 //! record        Record (borrowed, going in), Undelivered (owned, coming back)
 //! ticket        Ticket, Stored; the outcome that the records of a batch share
 //! partitioner   Java's murmur2 rule; the sticky partition (KIP-794)
@@ -46,6 +47,7 @@ mod backlog;
 mod batch;
 mod callbacks;
 mod core;
+mod failures;
 #[cfg(test)]
 mod fake_kafka;
 mod flight;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
 use super::accumulator::Appended;
@@ -179,7 +180,7 @@ impl Producer {
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "a record is built for the call")]
     pub fn send(&self, record: Record<'_>) -> Result<Ticket> {
-        self.accept(&record, None, Patience::Block(None))
+        self.accept(&record, None, &mut Patience::Block(None))
     }
 
     /// As [`send`](Self::send); `callback` is called once, on the producer's callback thread.
@@ -195,7 +196,7 @@ impl Producer {
         record: Record<'_>,
         callback: impl FnOnce(Result<Stored>) + Send + 'static,
     ) -> Result<Ticket> {
-        self.accept(&record, Some(Box::new(callback)), Patience::Block(None))
+        self.accept(&record, Some(Box::new(callback)), &mut Patience::Block(None))
     }
 
     /// As [`send`](Self::send), but never blocks.
@@ -205,7 +206,7 @@ impl Producer {
     /// `NoLeader`, which is retriable, while a topic that was not sent to before is looked up in
     /// the background.
     pub fn try_send<'a>(&self, record: Record<'a>) -> Result<Ticket, Rejected<'a>> {
-        match self.accept(&record, None, Patience::Never) {
+        match self.accept(&record, None, &mut Patience::Never) {
             Ok(ticket) => Ok(ticket),
             Err(error) => Err(Rejected { record, error }),
         }
@@ -216,7 +217,7 @@ impl Producer {
         &self,
         record: &Record<'_>,
         callback: Option<Callback>,
-        mut patience: Patience,
+        patience: &mut Patience,
     ) -> Result<Ticket> {
         let size_max = BatchBuilder::upper_bound(
             record.key.map_or(0, <[u8]>::len),
@@ -231,7 +232,7 @@ impl Producer {
         }
         let mut callback = callback;
         let mut grant = 0;
-        let result = self.place(record, size_max, &mut callback, &mut grant, &mut patience);
+        let result = self.place(record, size_max, &mut callback, &mut grant, patience);
         if grant > 0 {
             self.core.memory.release(grant);
         }
@@ -479,6 +480,49 @@ impl Producer {
             }
         }
         core.take_undelivered()
+    }
+
+    /// Takes several records, in their order; gives for each its ticket, or the record again with the reason.
+    ///
+    /// Blocks at most `max.block.ms`, for all of them together. A record that is not taken does not keep the
+    /// others from being taken; one that finds no memory does, so that none of them passes another.
+    pub fn send_all<'a>(
+        &self,
+        records: impl IntoIterator<Item = Record<'a>>,
+    ) -> Vec<Result<Ticket, Rejected<'a>>> {
+        let mut patience = Patience::Block(None);
+        let mut full: Option<Error> = None;
+        let take = |record: Record<'a>| {
+            let taken = match &full {
+                Some(error) => Err(error.clone()),
+                None => self.accept(&record, None, &mut patience),
+            };
+            taken.map_err(|error| {
+                if matches!(error.kind(), ErrorKind::BufferFull | ErrorKind::Closed) {
+                    full.get_or_insert_with(|| error.clone());
+                }
+                Rejected { record, error }
+            })
+        };
+        records.into_iter().map(take).collect()
+    }
+
+    /// A channel of the records that were taken and not delivered, each with its bytes and the reason; tickets and
+    /// callbacks tell the same. For a program that repairs or stores them in one place.
+    ///
+    /// Has room for `capacity` records. The producer never waits for its reader: what finds no room is counted,
+    /// [`failures_untold`](Self::failures_untold). Failures before this call are not told. The channel ends when
+    /// the producer is dropped; what a [`close`](Self::close) gives back comes here too.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it was asked for before, or `capacity` is 0.
+    pub fn failures(&self, capacity: usize) -> Result<Receiver<Undelivered>> {
+        self.core.failures.open(capacity)
+    }
+
+    /// Failed records that found no room in the channel of [`failures`](Self::failures).
+    pub fn failures_untold(&self) -> u64 {
+        self.core.failures.untold()
     }
 
     /// The partitions of a topic with their leaders, as the cluster's metadata have them.

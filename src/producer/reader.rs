@@ -263,6 +263,7 @@ fn replace(
     piece_of: impl Fn(u32) -> Result<u32, Error>,
 ) {
     let origin = Arc::downgrade(partition);
+    core.failures.tell(&mut batch, |place| piece_of(place).err());
     match batch.cut(&origin, piece_of) {
         Ok((mut pieces, map)) => {
             for piece in &mut pieces {

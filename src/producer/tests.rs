@@ -505,6 +505,76 @@ fn a_full_buffer_refuses_in_time_and_is_empty_afterwards() {
     assert_eq!(log(&kafka, 0).len() + log(&kafka, 1).len(), taken + 2);
 }
 
+/// Those that fail come out of the channel with their bytes and reasons, once, whatever way they fail; the others do not.
+#[test]
+fn failures_are_read_from_a_channel() {
+    let kafka = FakeKafka::start(1, 1);
+    let producer = builder(&kafka).linger(Duration::from_secs(5)).build().expect("a producer");
+    let failures = producer.failures(3).expect("the first call");
+    assert_eq!(producer.failures(3).unwrap_err().kind(), ErrorKind::InvalidInput);
+    send(&producer, 0, "first").wait().expect("stored");
+    kafka.with(|state| state.fault(0, Fault::Code(ErrorCode::TOPIC_AUTHORIZATION_FAILED)));
+    let record = Record::to("t").key("k").value("refused").header("h", Some(b"v"));
+    producer.send(record).expect("taken").wait().expect_err("refused");
+    let failed = failures.recv_timeout(PATIENCE).expect("a failure");
+    assert_eq!((failed.topic.as_str(), failed.partition), ("t", 0));
+    assert_eq!(failed.key.as_deref(), Some(&b"k"[..]));
+    assert_eq!(failed.value.as_deref(), Some(&b"refused"[..]));
+    assert_eq!(failed.headers, [("h".to_owned(), Some(b"v".to_vec()))]);
+    assert_eq!(failed.reason.broker_code(), Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED));
+    // Five fail at once: three fit.
+    kafka.with(|state| state.fault(0, Fault::Code(ErrorCode::TOPIC_AUTHORIZATION_FAILED)));
+    let values: Vec<String> = (0..5).map(|number| number.to_string()).collect();
+    let tickets = producer.send_all(values.iter().map(|value| Record::to("t").value(value)));
+    let tickets: Vec<Ticket> = tickets.into_iter().map(|ticket| ticket.expect("taken")).collect();
+    assert!(Ticket::wait_all(&tickets).iter().all(Result::is_err));
+    let told: Vec<Vec<u8>> = failures.try_iter().filter_map(|failed| failed.value).collect();
+    assert_eq!(told, [b"0", b"1", b"2"]);
+    assert_eq!(producer.failures_untold(), 2);
+    send(&producer, 0, "last").wait().expect("stored");
+    // What a close gives back comes here too, and then the channel ends.
+    kafka.freeze(true);
+    producer.send(Record::to("t").value("late")).expect("taken");
+    assert_eq!(producer.close(Duration::from_millis(50)).expect("closed").len(), 1);
+    drop(producer);
+    let told: Vec<Vec<u8>> = failures.iter().filter_map(|failed| failed.value).collect();
+    assert_eq!(told, [b"late"]);
+    kafka.freeze(false);
+}
+
+#[test]
+fn several_records_are_sent_and_waited_for_together() {
+    let kafka = FakeKafka::start(1, 2);
+    let producer = builder(&kafka)
+        .buffer_memory(100_000)
+        .batch_size(10_000)
+        .max_block(Duration::from_millis(50))
+        .build()
+        .expect("a producer");
+    let (small, large) = ("x".repeat(1000), "x".repeat(2 << 20));
+    let records = [&small, &large, &small].map(|value| Record::to("t").partition(0).value(value));
+    let sent = producer.send_all(records);
+    let rejected = sent[1].as_ref().expect_err("too large");
+    assert_eq!(rejected.error.kind(), ErrorKind::RecordTooLarge);
+    let tickets: Vec<&Ticket> = sent.iter().flatten().collect();
+    let stored = Ticket::wait_all(tickets.iter().copied());
+    let offsets: Vec<_> = stored.into_iter().map(|stored| stored.expect("stored").offset).collect();
+    assert_eq!(offsets, [Some(0), Some(1)]);
+    kafka.freeze(true);
+    let sent = producer.send_all((0..500).map(|_| Record::to("t").partition(0).value(&small)));
+    let taken = sent.iter().take_while(|sent| sent.is_ok()).count();
+    assert!(taken > 40 && taken < 200, "{taken}");
+    for rejected in sent.iter().skip(taken) {
+        let rejected = rejected.as_ref().expect_err("none passes another");
+        assert_eq!(rejected.error.kind(), ErrorKind::BufferFull);
+    }
+    let tickets: Vec<&Ticket> = sent.iter().flatten().collect();
+    let waited = Ticket::wait_all_timeout(tickets.iter().copied(), Duration::from_millis(20));
+    assert!(waited.iter().all(Option::is_none));
+    kafka.freeze(false);
+    assert!(Ticket::wait_all(tickets.iter().copied()).iter().all(Result::is_ok));
+}
+
 #[test]
 fn memory_comes_back_from_every_failure() {
     let kafka = FakeKafka::start(1, 1);

@@ -78,6 +78,31 @@ impl Ticket {
         outcome.of(index, self.timestamp_ms).transpose()
     }
 
+    /// Waits for several records; gives their results in order.
+    ///
+    /// Blocks as [`wait`](Self::wait) does for the last of them: all batches are sent at once.
+    pub fn wait_all<'a>(tickets: impl IntoIterator<Item = &'a Self>) -> Vec<Result<Stored>> {
+        let tickets: Vec<&Self> = tickets.into_iter().collect();
+        for ticket in &tickets {
+            ticket.outcome.urge();
+        }
+        tickets.into_iter().map(Self::wait).collect()
+    }
+
+    /// As [`wait_all`](Self::wait_all), for at most `limit` together; `None` for those whose result is not known by then.
+    pub fn wait_all_timeout<'a>(
+        tickets: impl IntoIterator<Item = &'a Self>,
+        limit: Duration,
+    ) -> Vec<Option<Result<Stored>>> {
+        let deadline = Deadline::within(limit);
+        let tickets: Vec<&Self> = tickets.into_iter().collect();
+        for ticket in &tickets {
+            ticket.outcome.urge();
+        }
+        let result = |ticket: &Self| ticket.wait_timeout(deadline.left()).transpose();
+        tickets.into_iter().map(result).collect()
+    }
+
     /// The result if it is known; never blocks.
     pub fn try_get(&self) -> Option<Result<Stored>> {
         let (outcome, index) = self.follow(BatchOutcome::is_resolved);
@@ -160,14 +185,21 @@ impl BatchOutcome {
         self.result.get().is_some()
     }
 
+    /// Has the batch sent at once, unless it is done.
+    fn urge(&self) {
+        if !self.is_resolved()
+            && let Some(partition) = self.origin.upgrade()
+        {
+            partition.urge();
+        }
+    }
+
     /// Waits for the result; has the batch sent at once. `false` at the deadline.
     fn wait_resolved(&self, deadline: Option<Deadline>) -> bool {
         if self.is_resolved() {
             return true;
         }
-        if let Some(partition) = self.origin.upgrade() {
-            partition.urge();
-        }
+        self.urge();
         let mut finished = self.finished.lock();
         while !self.is_resolved() {
             match deadline {
