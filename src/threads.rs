@@ -83,6 +83,38 @@ impl Thread {
     }
 }
 
+/// Runs each of `bodies` on a thread called `name-N` and `meanwhile` on the caller's; returns when all
+/// have ended, which `meanwhile` has to bring about. A body that panics is logged.
+///
+/// # Errors
+/// `Io` when the system has no thread to give; `meanwhile` is dropped then.
+pub(crate) fn beside<T>(
+    name: &str,
+    bodies: Vec<impl FnOnce() + Send>,
+    meanwhile: impl FnOnce() -> T,
+) -> Result<T> {
+    std::thread::scope(|scope| {
+        let meanwhile = meanwhile;
+        for (index, body) in bodies.into_iter().enumerate() {
+            let name = format!("{name}-{index}");
+            debug_assert!(name.len() <= NAME_BYTES_MAX, "thread name {name} is cut by the system");
+            let own_name = name.clone();
+            let guarded = move || {
+                if let Err(panic) = guard(body) {
+                    log::error!("thread {own_name} panicked: {panic}");
+                }
+            };
+            std::thread::Builder::new().name(name).spawn_scoped(scope, guarded).map_err(
+                |error| {
+                    let message = "a thread could not be started";
+                    Error::new(ErrorKind::Io, message).with_source(error)
+                },
+            )?;
+        }
+        Ok(meanwhile())
+    })
+}
+
 /// Runs user code; a panic becomes its message.
 pub(crate) fn guard<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {

@@ -201,6 +201,14 @@ macro_rules! work_properties {
             "workers" workers: u32 = 1, 0 to 1024;
             /// Most records that a handler of batches is given at once.
             "max.poll.records" max_poll_records: u32 = 500, 1 to 1_000_000;
+            /// Most records that the node gives to its handlers in a second, a tenth of a second's worth at
+            /// once; 0 is no limit.
+            "records.per.second.max" records_per_second_max: u32 = 0, 0 to (u32::MAX);
+            /// Most bytes of keys and values that the node gives to its handlers in a second, a tenth
+            /// of a second's worth at once; 0 is no limit.
+            "bytes.per.second.max" bytes_per_second_max: usize = 0, 0 to (1 << 40);
+            /// Threads per worker that share a unit's records by key, for a handler of records.
+            "key.threads" key_threads: u32 = 1, 1 to 256;
             /// How long a unit belongs to a worker that does not renew it.
             "unit.lease.ms" unit_lease: Duration = ms(60_000), (ms(100)) to DAY;
             /// Longest time that one unit may be held, renewed or not: the bound on a handler

@@ -56,7 +56,7 @@ mod init;
 mod memory;
 #[cfg(test)]
 mod model_tests;
-mod partitioner;
+pub(crate) mod partitioner;
 #[expect(clippy::module_inception, reason = "the public type of the module")]
 mod producer;
 mod queue;

@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The 32-bit murmur2 hash with Kafka's seed (`org.apache.kafka.common.utils.Utils.murmur2`).
-pub(super) fn murmur2(key: &[u8]) -> u32 {
+pub(crate) fn murmur2(key: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
     let mut hash = SEED ^ key.len() as u32;

@@ -14,14 +14,16 @@ use crate::work::crew::{Crew, check_topic};
 use crate::work::events::EventSink;
 use crate::work::handler::{Handler, HandlerResult, Sink, log_dead_letter};
 use crate::work::kafka::Kafka;
+use crate::work::lanes::by_key;
 use crate::work::lease::Leases;
 use crate::work::letters::LetterTopic;
 use crate::work::memory::MemoryQueue;
 use crate::work::node::Node;
 use crate::work::organiser::Organiser;
+use crate::work::pace::Pace;
 use crate::work::pull::PullNode;
 use crate::work::queue::{DeadUnit, QueueRules, WorkQueue, check_group};
-use crate::work::records::{PortionHandler, by_unit_sink, in_portions};
+use crate::work::records::{PortionHandler, RecordSink, by_unit_sink, in_portions};
 use crate::work::remote::RemoteKafka;
 use crate::work::session::Workshop;
 use crate::work::shared::Shared;
@@ -158,7 +160,13 @@ impl NodeBuilder {
     /// Each record that was handled is credited. After an error or a panic the unit is tried again from
     /// that record on, later. When that record begins the unit and `max.attempts` are used up, it goes
     /// to the dead-letter topic or sink (a unit of one offset to it), and the unit goes on after it: a
-    /// bad record inside of a unit is tried once more than that. A shutdown waits for the records that
+    /// bad record inside of a unit is tried once more than that.
+    ///
+    /// With `key.threads` above 1 the records of a unit are shared by so many threads of each worker:
+    /// those of one key are handled one after the other and in their order, others at the same time.
+    /// After a failure what came after the record is tried again too, although some of it was handled.
+    ///
+    /// A shutdown waits for the records that
     /// are being handled, not for the rest of their units.
     ///
     /// # Errors
@@ -167,10 +175,11 @@ impl NodeBuilder {
         self,
         handler: impl Fn(&ConsumerRecord) -> HandlerResult + Send + Sync + 'static,
     ) -> Result<Node> {
-        self.run_portions(
-            1,
-            Arc::new(move |records: &[ConsumerRecord]| records.iter().try_for_each(&handler)),
-        )
+        let handler = move |records: &[ConsumerRecord]| records.iter().try_for_each(&handler);
+        match self.config.key_threads as usize {
+            1 => self.run_portions(1, Arc::new(handler)),
+            lanes => self.run_made(|sink| by_key(lanes, Arc::new(handler), sink)),
+        }
     }
 
     /// Starts a node that hands records to `handler` by batches of at most `max.poll.records`, in order
@@ -188,9 +197,13 @@ impl NodeBuilder {
     }
 
     fn run_portions(self, most: usize, handler: Arc<PortionHandler>) -> Result<Node> {
+        self.run_made(|sink| in_portions(most, handler, sink))
+    }
+
+    fn run_made(self, make: impl FnOnce(Arc<RecordSink>) -> Arc<Handler>) -> Result<Node> {
         let workers = self.config.workers as usize;
         let crew = self.crew(workers)?;
-        let handler = in_portions(most, handler, Arc::clone(&crew.shop.record_sink));
+        let handler = make(Arc::clone(&crew.shop.record_sink));
         Node::start(crew, workers, &handler)
     }
 
@@ -294,7 +307,10 @@ pub(crate) fn assemble(
     shared: Shared,
     sink: Arc<Sink>,
 ) -> Workshop {
+    let config = &shared.config;
+    let (records, bytes) = (config.records_per_second_max, config.bytes_per_second_max);
     Workshop {
+        pace: Arc::new(Pace::new(u64::from(records), bytes as u64)),
         queue,
         kafka,
         shared: Arc::new(shared),

@@ -37,6 +37,7 @@ mod crew;
 mod events;
 mod handler;
 mod kafka;
+mod lanes;
 mod lease;
 mod letters;
 mod life;
@@ -45,6 +46,7 @@ mod node;
 #[cfg(test)]
 mod node_tests;
 mod organiser;
+mod pace;
 pub mod plan;
 mod pull;
 pub mod queue;

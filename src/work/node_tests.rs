@@ -1,6 +1,7 @@
 //! Nodes on a queue and a Kafka in memory: every thread is real, nothing leaves the process.
 
 mod letters;
+mod pace;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -23,6 +23,7 @@ use crate::work::events::Event;
 use crate::work::handler::{Sink, bury_by};
 use crate::work::kafka::Kafka;
 use crate::work::lease::{Held, Leases};
+use crate::work::pace::Pace;
 use crate::work::queue::{Begun, DeadUnit, Finished, Lease, NextUnit, Outcome, Settled, WorkQueue};
 use crate::work::records::RecordSink;
 use crate::work::shared::Shared;
@@ -43,6 +44,8 @@ pub(crate) struct Workshop {
     pub(crate) kafka: Arc<dyn Kafka>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) leases: Arc<Leases>,
+    /// How fast records may be given out.
+    pub(crate) pace: Arc<Pace>,
     /// Where dead letters go.
     pub(crate) sink: Arc<Sink>,
     /// Where dead letters of single records go.
@@ -187,6 +190,7 @@ impl Session {
             lease,
             kafka: Arc::clone(&self.shop.kafka),
             events: self.shop.shared.events.clone(),
+            pace: Arc::clone(&self.shop.pace),
             worker: self.worker.clone(),
             stop: self.shop.stop.clone(),
             abandon: self.shop.abandon.clone(),

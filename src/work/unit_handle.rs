@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::{ConsumerRecord, FetchedBatch};
 use crate::protocol::Uuid;
@@ -23,6 +23,7 @@ use crate::threads::Stop;
 use crate::work::events::{Event, EventSink};
 use crate::work::kafka::{Kafka, Portion, UnitReader};
 use crate::work::lease::Held;
+use crate::work::pace::Pace;
 use crate::work::queue::Lease;
 use crate::work::unit::{UnitId, WorkerId};
 
@@ -43,6 +44,7 @@ pub struct Unit {
     reading: Mutex<Reading>,
     kafka: Arc<dyn Kafka>,
     events: EventSink,
+    pace: Arc<Pace>,
     worker: WorkerId,
     stop: Stop,
     abandon: Stop,
@@ -87,6 +89,7 @@ pub(crate) struct UnitParts {
     pub(crate) lease: Lease,
     pub(crate) kafka: Arc<dyn Kafka>,
     pub(crate) events: EventSink,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) worker: WorkerId,
     /// Set when the node is shut down.
     pub(crate) stop: Stop,
@@ -96,13 +99,14 @@ pub(crate) struct UnitParts {
 
 impl Unit {
     pub(crate) fn new(parts: UnitParts) -> Self {
-        let UnitParts { held, lease, kafka, events, worker, stop, abandon } = parts;
+        let UnitParts { held, lease, kafka, events, pace, worker, stop, abandon } = parts;
         Self {
             held,
             lease,
             reading: Mutex::default(),
             kafka,
             events,
+            pace,
             worker,
             stop,
             abandon,
@@ -304,11 +308,18 @@ impl Unit {
         reading: &mut Reading,
         limit: Option<Deadline>,
     ) -> Result<Reached<ConsumerRecord>> {
+        if !self.may_go_on(reading, limit)? {
+            return Ok(Reached::NotYet);
+        }
         loop {
             if let Some(rest) = &mut reading.rest {
                 match rest.next() {
                     Some(Ok(record)) => {
                         reading.records += 1;
+                        if self.pace.is_limited() {
+                            let bytes = length(record.key()) + length(record.value());
+                            self.pace.take(1, bytes, clock::now());
+                        }
                         return Ok(Reached::Next(record));
                     }
                     Some(Err(error)) => {
@@ -327,6 +338,50 @@ impl Unit {
         }
     }
 
+    /// Waits until the node's limits let a record pass; `false` when they do not until `limit`. The
+    /// lease is renewed meanwhile; a shutdown ends the wait, and the unit is given back.
+    fn may_go_on(&self, reading: &mut Reading, limit: Option<Deadline>) -> Result<bool> {
+        while self.pace.is_limited() {
+            let wait = self.pace.wait(clock::now());
+            if wait.is_zero() {
+                break;
+            }
+            let failure = if self.held.is_lost() {
+                Some(self.error(ErrorKind::LeaseLost, "the lease went to another worker"))
+            } else if self.stop.is_set() {
+                Some(self.error(ErrorKind::Closed, "the node stops"))
+            } else {
+                None
+            };
+            if let Some(failure) = failure {
+                reading.failure = Some(failure.clone());
+                return Err(failure);
+            }
+            let left = limit.map_or(LOOK_EVERY, |limit| limit.left());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            self.stop.wait(wait.min(left).min(LOOK_EVERY));
+        }
+        Ok(true)
+    }
+
+    /// The next batch for a handler that takes them whole.
+    fn next_batch(&self, reading: &mut Reading) -> Result<Reached<FetchedBatch>> {
+        self.may_go_on(reading, None)?;
+        let reached = self.fetch(reading, None)?;
+        if let (Reached::Next(batch), true) = (&reached, self.pace.is_limited()) {
+            let (mut records, mut bytes) = (0, 0);
+            // One that is damaged is the handler's to find.
+            for record in batch.iter().flatten() {
+                records += 1;
+                bytes += length(record.key) + length(record.value);
+            }
+            self.pace.take(records, bytes, clock::now());
+        }
+        Ok(reached)
+    }
+
     /// The next record, waiting for it until `limit` at most.
     pub(crate) fn next_within(&self, limit: Deadline) -> Result<Reached<ConsumerRecord>> {
         let mut reading = self.reading()?;
@@ -343,6 +398,10 @@ impl Unit {
     fn error(&self, kind: ErrorKind, message: &str) -> Error {
         Error::new(kind, format!("{message}: unit {}", self.held.unit))
     }
+}
+
+fn length(field: Option<&[u8]>) -> u64 {
+    field.map_or(0, |bytes| bytes.len() as u64)
 }
 
 impl fmt::Debug for Unit {
@@ -391,7 +450,7 @@ impl Iterator for UnitBatches<'_> {
         if self.reading.failure.is_some() {
             return None;
         }
-        self.unit.fetch(&mut self.reading, None).map(Reached::next).transpose()
+        self.unit.next_batch(&mut self.reading).map(Reached::next).transpose()
     }
 }
 
