@@ -209,6 +209,9 @@ macro_rules! work_properties {
             "bytes.per.second.max" bytes_per_second_max: usize = 0, 0 to (1 << 40);
             /// Threads per worker that share a unit's records by key, for a handler of records.
             "key.threads" key_threads: u32 = 1, 1 to 256;
+            /// Bytes of the next unit that each worker reads while it handles one, to the end of the
+            /// portion that passes them; 0 reads nothing ahead. A unit read ahead is held from then on.
+            "prefetch.max.bytes" prefetch_max: usize = 0, 0 to (1 << 30);
             /// How long a unit belongs to a worker that does not renew it.
             "unit.lease.ms" unit_lease: Duration = ms(60_000), (ms(100)) to DAY;
             /// Longest time that one unit may be held, renewed or not: the bound on a handler

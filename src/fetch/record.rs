@@ -69,6 +69,11 @@ impl FetchedBatch {
         self.window.clone()
     }
 
+    /// Bytes of the whole batch's records, unpacked.
+    pub(crate) fn size(&self) -> usize {
+        self.records.bytes().len()
+    }
+
     /// The records in order.
     pub fn iter(&self) -> BatchIter<'_> {
         BatchIter { batch: self, records: self.records.iter() }

@@ -18,7 +18,7 @@ use crate::work::lanes::by_key;
 use crate::work::lease::Leases;
 use crate::work::letters::LetterTopic;
 use crate::work::memory::MemoryQueue;
-use crate::work::node::Node;
+use crate::work::node::{Node, threads_of};
 use crate::work::organiser::Organiser;
 use crate::work::pace::Pace;
 use crate::work::pull::PullNode;
@@ -202,7 +202,8 @@ impl NodeBuilder {
 
     fn run_made(self, make: impl FnOnce(Arc<RecordSink>) -> Arc<Handler>) -> Result<Node> {
         let workers = self.config.workers as usize;
-        let crew = self.crew(workers)?;
+        let threads = threads_of(&self.config, workers);
+        let crew = self.crew(threads)?;
         let handler = make(Arc::clone(&crew.shop.record_sink));
         Node::start(crew, workers, &handler)
     }
@@ -222,7 +223,8 @@ impl NodeBuilder {
     ) -> Result<Node> {
         let workers = self.config.workers as usize;
         let handler: Arc<Handler> = Arc::new(handler);
-        Node::start(self.crew(workers)?, workers, &handler)
+        let threads = threads_of(&self.config, workers);
+        Node::start(self.crew(threads)?, workers, &handler)
     }
 
     /// Starts a node that is asked for one record after the other. `workers` means nothing to it:

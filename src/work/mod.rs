@@ -63,6 +63,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod trouble;
+mod turns;
 pub mod unit;
 mod unit_handle;
 mod worker;

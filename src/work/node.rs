@@ -6,17 +6,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::WorkConfig;
 use crate::error::Result;
 use crate::work::crew::Crew;
 use crate::work::events::Events;
 use crate::work::handler::Handler;
 use crate::work::stats::NodeStats;
-use crate::work::worker::work;
+use crate::work::turns::Turns;
+use crate::work::worker::{Ahead, work};
 
 /// A running node of a group: worker threads that hand units to the handler, and a candidate for
 /// the group's organiser.
 ///
-/// Made by [`Client::node`](crate::Client::node). Its threads: `ottla-u-N` for each worker,
+/// Made by [`Client::node`](crate::Client::node). Its threads: `ottla-u-N` for each worker (two
+/// with `prefetch.max.bytes`),
 /// `ottla-lease` keeps the leases, `ottla-org` is the organiser. All methods may be called from any
 /// thread. Whatever fails (Kafka, the queue, the handler), it goes on until it is shut down.
 ///
@@ -27,11 +30,19 @@ pub struct Node {
 }
 
 impl Node {
+    /// Starts a thread for each worker that the crew was made for, of which `workers` may handle a
+    /// unit at a time.
     pub(crate) fn start(crew: Crew, workers: usize, handler: &Arc<Handler>) -> Result<Self> {
+        let config = &crew.shop.shared.config;
+        let threads = threads_of(config, workers);
+        let ahead = (threads > workers)
+            .then(|| Ahead { turns: Turns::new(workers), bytes: config.prefetch_max });
         let node = Self { crew };
-        for index in 0..workers {
-            let handler = Arc::clone(handler);
-            node.crew.add_worker(index, move |session, stop| work(session, &handler, stop))?;
+        for index in 0..threads {
+            let (handler, ahead) = (Arc::clone(handler), ahead.clone());
+            node.crew.add_worker(index, move |session, stop| {
+                work(session, &handler, ahead.as_ref(), stop);
+            })?;
         }
         Ok(node)
     }
@@ -103,6 +114,11 @@ impl Node {
     pub fn shutdown(&self, timeout: Duration) -> Result<()> {
         self.crew.shut_down(timeout)
     }
+}
+
+/// How many threads `workers` need.
+pub(crate) fn threads_of(config: &WorkConfig, workers: usize) -> usize {
+    if config.prefetch_max == 0 { workers } else { workers * 2 }
 }
 
 impl fmt::Debug for Node {

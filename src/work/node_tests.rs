@@ -1,5 +1,6 @@
 //! Nodes on a queue and a Kafka in memory: every thread is real, nothing leaves the process.
 
+mod ahead;
 mod letters;
 mod pace;
 mod records;
@@ -16,12 +17,12 @@ use super::crew::Crew;
 use super::events::{Event, EventSink};
 use super::handler::{Handler, HandlerResult, Sink, log_dead_letter};
 use super::memory::MemoryQueue;
-use super::node::Node;
+use super::node::{Node, threads_of};
 use super::organiser::Organiser;
 use super::pull::PullNode;
 use super::queue::WorkQueue;
 use super::shared::Shared;
-use super::snapshot::SnapshotLimits;
+use super::snapshot::{SnapshotLimits, UnitState};
 use super::testing::MemoryKafka;
 use super::unit_handle::Unit;
 use crate::clock::Deadline;
@@ -79,7 +80,8 @@ impl Place {
     ) -> Node {
         let workers = self.config.workers as usize;
         let handler: Arc<Handler> = Arc::new(handler);
-        Node::start(self.crew(topics, workers), workers, &handler).expect("threads")
+        Node::start(self.crew(topics, threads_of(&self.config, workers)), workers, &handler)
+            .expect("threads")
     }
 
     fn pull(&self, topics: &[&str]) -> PullNode {

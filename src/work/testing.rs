@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -30,6 +31,10 @@ struct State {
     offsets: HashMap<(String, TopicPartition), CommittedOffset>,
     /// While set, every call fails.
     down: bool,
+    /// How long a portion takes.
+    delay: Duration,
+    /// How many were read.
+    portions: u64,
 }
 
 #[derive(Debug)]
@@ -89,6 +94,16 @@ impl MemoryKafka {
 
     pub(crate) fn set_down(&self, down: bool) {
         self.0.lock().down = down;
+    }
+
+    /// A portion takes so long from now on.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        self.0.lock().delay = delay;
+    }
+
+    /// How many portions with records were read.
+    pub(crate) fn portions(&self) -> u64 {
+        self.0.lock().portions
     }
 
     pub(crate) fn offset(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
@@ -178,7 +193,11 @@ impl UnitReader for MemoryReader {
         if self.next >= self.unit.end() {
             return Ok(Portion::End);
         }
-        let state = self.kafka.state()?;
+        let delay = self.kafka.state()?.delay;
+        if !delay.is_zero() {
+            crate::threads::pause(delay);
+        }
+        let mut state = self.kafka.state()?;
         let topic = state
             .topics
             .get(self.unit.topic())
@@ -199,6 +218,7 @@ impl UnitReader for MemoryReader {
                 let window = self.next..offsets.end;
                 self.next = window.end;
                 let (topic, partition) = (self.unit.topic(), self.unit.partition());
+                state.portions += 1;
                 Ok(Portion::Batch(FetchedBatch::for_test(topic, partition, offsets, window)))
             }
             None if log.end >= self.unit.end() => {
@@ -207,7 +227,7 @@ impl UnitReader for MemoryReader {
             }
             None => {
                 drop(state);
-                crate::threads::pause(std::time::Duration::from_millis(1));
+                crate::threads::pause(Duration::from_millis(1));
                 Ok(Portion::Nothing)
             }
         }

@@ -7,6 +7,7 @@
 //! Invariant: a unit whose reading failed is never acknowledged as a whole, whatever the handler
 //! returns: the failure is kept here, and the worker asks for it before it settles.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ struct Reading {
     reader: Option<Box<dyn UnitReader>>,
     /// What is left of a batch that is given out record by record.
     rest: Option<Box<dyn Iterator<Item = Result<ConsumerRecord>> + Send>>,
+    /// Read before the handler asked.
+    ahead: VecDeque<FetchedBatch>,
     ended: bool,
     failure: Option<Error>,
     records: u64,
@@ -265,6 +268,9 @@ impl Unit {
         if let Some(failure) = &reading.failure {
             return Err(failure.clone());
         }
+        if let Some(batch) = reading.ahead.pop_front().filter(|_| !self.held.is_lost()) {
+            return Ok(Reached::Next(batch));
+        }
         let fetched = self.fetch_or_fail(reading, limit);
         if let Err(error) = &fetched {
             reading.failure = Some(error.clone());
@@ -334,6 +340,26 @@ impl Unit {
                 Reached::Next(batch) => reading.rest = Some(Box::new(batch.into_records())),
                 Reached::End => return Ok(Reached::End),
                 Reached::NotYet => return Ok(Reached::NotYet),
+            }
+        }
+    }
+
+    /// Reads until it has `bytes`, the unit ends or `enough` says so: at least what is at hand at once. A
+    /// failure is left for the handler to meet.
+    pub(crate) fn read_ahead(&self, bytes: usize, enough: impl Fn() -> bool) {
+        let mut reading = self.reading.lock();
+        let mut have = 0;
+        while have < bytes && !enough() && !self.stop.is_set() {
+            match self.fetch_or_fail(&mut reading, Some(Deadline::within(LOOK_EVERY))) {
+                Ok(Reached::Next(batch)) => {
+                    have += batch.size();
+                    reading.ahead.push_back(batch);
+                }
+                Ok(Reached::End | Reached::NotYet) => break,
+                Err(error) => {
+                    log::debug!("unit {} could not be read ahead: {error}", self.held.unit);
+                    break;
+                }
             }
         }
     }
