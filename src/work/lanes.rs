@@ -40,7 +40,9 @@ pub(crate) fn by_key(
             (0..lanes.max(1)).map(|_| bounded(LANE_RECORDS_MAX)).unzip();
         let race = Race::new(unit, &*handler, &*sink);
         let lanes = receivers.into_iter().map(|records| || race.run(records)).collect();
-        let fed = threads::beside("ottla-k", lanes, || race.feed(senders))?;
+        let running = &race;
+        // Dropping the senders ends the lanes.
+        let fed = threads::beside("ottla-k", lanes, move || running.feed(&senders))?;
         match race.failure.into_inner() {
             Some(error) => Err(error.into()),
             None => fed,
@@ -65,8 +67,8 @@ impl<'a> Race<'a> {
         Self { unit, handler, sink, open, failure, over }
     }
 
-    /// Reads, and gives each record to its lane; dropping the senders ends the lanes.
-    fn feed(&self, lanes: Vec<Sender<ConsumerRecord>>) -> HandlerResult {
+    /// Reads, and gives each record to its lane.
+    fn feed(&self, lanes: &[Sender<ConsumerRecord>]) -> HandlerResult {
         for record in self.unit.records()? {
             let record = record?;
             if self.is_over() {

@@ -383,7 +383,7 @@ impl Unit {
                 reading.failure = Some(failure.clone());
                 return Err(failure);
             }
-            let left = limit.map_or(LOOK_EVERY, |limit| limit.left());
+            let left = limit.map_or(LOOK_EVERY, Deadline::left);
             if left.is_zero() {
                 return Ok(false);
             }
