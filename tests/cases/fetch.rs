@@ -72,3 +72,28 @@ fn ends_of_partitions_come_without_the_one_whose_leader_is_gone() {
     }
     assert!(ends[2].is_err(), "broker 3 was frozen");
 }
+/// twmb/franz-go#119: a broker comes back from a backup, with a lower leader epoch and a shorter log. The client
+/// follows it instead of waiting for the epoch it knew.
+#[test]
+fn a_restored_partition_with_a_lower_epoch_is_followed() {
+    let kafka = Cluster::builder().brokers(2).topic("t", 1).start().expect("a cluster");
+    let client = client(&kafka, &[("default.api.timeout.ms", "30000")]);
+    let send = |value: &str| {
+        let producer = client.producer().build().expect("a producer");
+        producer.send(Record::to("t").value(value)).expect("taken").wait().expect("stored")
+    };
+    send("0");
+    for leader in [1, 2, 1, 2] {
+        kafka.move_leader("t", 0, leader).expect("moved");
+        send("of a later epoch");
+    }
+    kafka.restore("t", 0, 1).expect("restored");
+    assert_eq!(kafka.log_end("t", 0), Some(1));
+    assert_eq!(send("after").offset, Some(1));
+    let values: Vec<Vec<u8>> = client
+        .read("t", 0, 0..2)
+        .expect("a reader")
+        .map(|record| record.expect("a record").value().expect("a value").to_vec())
+        .collect();
+    assert_eq!(values, [b"0".to_vec(), b"after".to_vec()]);
+}
