@@ -556,13 +556,12 @@ fn no_interleaving_without_faults_breaks_anything() {
     }
 }
 
-/// Each fault once, and a kill with a jump of time, at any two points. With `OTTLA_EXHAUSTIVE=1` any two faults, and each of them
-/// among two organisers and two units: minutes, in a release build.
+/// Each fault once, at any point. With `OTTLA_EXHAUSTIVE=1` any two faults at any two points (a kill and a jump of time alone are
+/// 242,031 states), and each of them among two organisers and two units: minutes, in a release build.
 #[test]
 fn no_interleaving_with_faults_breaks_anything() {
     let all = std::env::var_os("OTTLA_EXHAUSTIVE").is_some();
-    let [kill, lost_answer, jump, empty_store, failure] = ONE_OF_EACH;
-    let mut scopes = vec![kill.and(jump), lost_answer, empty_store, failure];
+    let mut scopes = ONE_OF_EACH.to_vec();
     if all {
         scopes.clear();
         for (place, one) in ONE_OF_EACH.iter().enumerate() {
