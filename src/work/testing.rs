@@ -31,8 +31,6 @@ struct State {
     offsets: HashMap<(String, TopicPartition), CommittedOffset>,
     /// While set, every call fails.
     down: bool,
-    /// How long a portion takes.
-    delay: Duration,
     /// How many were read.
     portions: u64,
 }
@@ -94,11 +92,6 @@ impl MemoryKafka {
 
     pub(crate) fn set_down(&self, down: bool) {
         self.0.lock().down = down;
-    }
-
-    /// A portion takes so long from now on.
-    pub(crate) fn set_delay(&self, delay: Duration) {
-        self.0.lock().delay = delay;
     }
 
     /// How many portions with records were read.
@@ -192,10 +185,6 @@ impl UnitReader for MemoryReader {
     fn next(&mut self, _: Deadline) -> Result<Portion> {
         if self.next >= self.unit.end() {
             return Ok(Portion::End);
-        }
-        let delay = self.kafka.state()?.delay;
-        if !delay.is_zero() {
-            crate::threads::pause(delay);
         }
         let mut state = self.kafka.state()?;
         let topic = state

@@ -1,7 +1,6 @@
 //! The next unit read while one is handled.
 
 use super::*;
-use crate::clock;
 
 fn place(change: impl FnOnce(&mut WorkConfig)) -> Place {
     Place::with(|config| {
@@ -60,27 +59,4 @@ fn a_unit_that_was_read_ahead_goes_back_at_a_shutdown() {
     wait_until("it is back", || is_back(units()));
     go_on.store(true, Ordering::SeqCst);
     wait_until("the other is done", || units() == [(UnitState::Queued, 0)]);
-}
-
-/// A measurement: a unit takes as long to read as to handle.
-#[test]
-#[ignore = "a measurement"]
-fn bench_read_ahead() {
-    const UNITS: u32 = 400;
-    for bytes in [0, 1 << 20] {
-        let place = place(|config| config.prefetch_max = bytes);
-        place.kafka.create("t", 1);
-        place.kafka.append("t", 0, i64::from(UNITS) * 10);
-        place.kafka.set_delay(Duration::from_millis(2));
-        let began = clock::now();
-        let node = place.node(&["t"], |unit| {
-            let read = unit.records()?.count();
-            assert_eq!(read, 10);
-            pause(Duration::from_millis(2));
-            Ok(())
-        });
-        node.drain(LIMIT).expect("drained");
-        let took = clock::now() - began;
-        println!("{bytes} bytes ahead: {:.0} units/s", f64::from(UNITS) / took.as_secs_f64());
-    }
 }
