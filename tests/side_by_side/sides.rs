@@ -21,6 +21,10 @@ const NAMES: [&str; 2] = ["Kafka", "ours"];
 /// Longest wait for one answer, and for a leader.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
+/// What a broker answers that is not ready yet.
+const LOADING: [ErrorCode; 2] =
+    [ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, ErrorCode::COORDINATOR_NOT_AVAILABLE];
+
 /// Which broker a request goes to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum To<'a> {
@@ -128,15 +132,31 @@ impl Side {
         }
     }
 
-    /// The answer, `None` when the broker closes the connection instead.
+    /// The answer, `None` when the broker closes the connection instead. Asked again, until [`PATIENCE`] ends, while the
+    /// broker refuses it because it is loading: such a request changed nothing, and how long that lasts depends on the machine.
     pub(crate) fn ask<R: Request>(
         &self,
         to: To<'_>,
         version: i16,
         request: &R,
-    ) -> Option<R::Response> {
-        ask_at(&self.brokers[&self.broker(to)], version, request)
+    ) -> Option<R::Response>
+    where
+        R::Response: Debug,
+    {
+        let mut last = None;
+        wait_until(&format!("{}: an answer to {}", self.name, R::NAME), PATIENCE, || {
+            last = ask_at(&self.brokers[&self.broker(to)], version, request);
+            !last.as_ref().is_some_and(is_loading)
+        });
+        last
     }
+}
+
+/// Whether a broker says that it is not ready yet: a coordinator that loads, or a block of producer ids that it waits for.
+/// Seen in the answer's text, since each message has its codes in other places.
+fn is_loading<T: Debug>(answer: &T) -> bool {
+    let text = format!("{answer:?}");
+    LOADING.iter().any(|code| text.contains(&format!("{code:?}")))
 }
 
 #[expect(clippy::print_stdout, reason = "shown when the test fails, or is asked to show it")]
