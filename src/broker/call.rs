@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::faults::Spoiled;
 use super::sasl;
 use super::state::State;
 use crate::protocol::{ErrorCode, Request};
@@ -33,6 +34,11 @@ pub(super) trait Api: Request {
     /// Puts a throttle time into an answer that has room for one (KIP-219).
     fn throttle(response: &mut Self::Response, time_ms: i32) {
         let _ = (response, time_ms);
+    }
+
+    /// Damages the records in an answer that has some.
+    fn spoil(response: &mut Self::Response, how: &Spoiled) {
+        let _ = (response, how);
     }
 }
 

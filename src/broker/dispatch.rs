@@ -173,7 +173,7 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
             shared.changed.wait_until(&mut state, until);
             continue;
         }
-        let action = strike.as_ref().map_or(Action::Serve, |strike| strike.action);
+        let action = strike.as_ref().map_or(Action::Serve, |strike| strike.action.clone());
         if action == Action::DropBefore {
             return Reply::Close("a fault".to_owned());
         }
@@ -203,17 +203,20 @@ fn run<R: Api>(connection: &mut Connection, header: &RequestHeader, body: &Bytes
         match outcome {
             Outcome::Answer(mut response) => {
                 drop(state);
-                if let (Action::Throttle(time), Some(strike)) = (action, &strike) {
+                if let (Action::Throttle(time), Some(strike)) = (&action, &strike) {
                     R::throttle(&mut response, i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
-                    if let Some(why) = wait_for_client(connection, header, strike, time) {
+                    if let Some(why) = wait_for_client(connection, header, strike, *time) {
                         return Reply::Close(why);
                     }
                 }
-                return damaged(answer(header, header.version, &response), action);
+                if let Action::Spoil(how) = &action {
+                    R::spoil(&mut response, how);
+                }
+                return damaged(answer(header, header.version, &response), &action);
             }
             Outcome::AnswerAndClose(response, why) => {
                 drop(state);
-                return match damaged(answer(header, header.version, &response), action) {
+                return match damaged(answer(header, header.version, &response), &action) {
                     Reply::Send(writer) => Reply::SendAndClose(writer, why.to_owned()),
                     other => other,
                 };
@@ -280,7 +283,7 @@ fn wait_for_client(
 }
 
 /// The answer as a fault leaves it.
-fn damaged(reply: Reply, action: Action) -> Reply {
+fn damaged(reply: Reply, action: &Action) -> Reply {
     let (Reply::Send(writer), Action::Damage(damage)) = (&reply, action) else { return reply };
     let mut bytes: Vec<u8> = writer.pieces().flatten().copied().collect();
     let goes_on = damage.inflict(&mut bytes);

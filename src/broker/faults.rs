@@ -9,6 +9,7 @@
 //! state. What is done to the answer's bytes ([`Damage`]) is done after the lock.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use std::time::Duration;
 use super::cluster::Cluster;
 use super::server::Shared;
 use crate::clock::Deadline;
-use crate::protocol::{ApiKey, ErrorCode};
+use crate::protocol::{ApiKey, Bytes, ErrorCode};
 
 /// More faults than that at a time are more than a test can mean; the oldest goes.
 const FAULTS_MAX: usize = 10_000;
 /// Bytes of an answer that are never changed by [`Fault::corrupt`]: its size and its correlation id.
 const ENVELOPE_BYTES: usize = 8;
+/// Where a batch of records says how many bytes follow.
+const BATCH_SIZE: Range<usize> = 8..12;
 /// One byte in that many is changed by [`Fault::corrupt`], and at least one.
 const CORRUPT_ONE_IN: usize = 64;
 /// What [`Fault::wrong_correlation_id`] adds: further than any client's requests in flight.
@@ -59,7 +62,7 @@ pub struct Fault {
 }
 
 /// What becomes of a request that was struck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// It is served as ever.
     Serve,
@@ -72,6 +75,17 @@ pub(super) enum Action {
     /// It is served; the answer says that the client shall wait, or comes late where the version leaves
     /// the waiting to the broker (KIP-219).
     Throttle(Duration),
+    /// It is served; the records in its answer suffer.
+    Spoil(Spoiled),
+}
+
+/// What is done to the records of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Spoiled {
+    /// One byte of the first batch is changed, behind its head, so that its checksum is wrong.
+    Corrupt,
+    /// These bytes stand in their place.
+    Replaced(Bytes),
 }
 
 /// What is done to the answer of a request that was served.
@@ -175,6 +189,19 @@ impl Fault {
     /// least one. Which and how follows from `seed`.
     pub fn corrupt(mut self, seed: u64) -> Self {
         self.action = Action::Damage(Damage::Corrupt(seed));
+        self
+    }
+
+    /// Serves the request and changes the last byte of the first batch of every partition in the answer, which the batch's
+    /// checksum finds. Fetch alone has such answers; those without records stay whole.
+    pub fn corrupt_records(mut self) -> Self {
+        self.action = Action::Spoil(Spoiled::Corrupt);
+        self
+    }
+
+    /// Serves the request and puts `bytes` in the place of the records of every partition in the answer that has some (Fetch).
+    pub fn replace_records(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.action = Action::Spoil(Spoiled::Replaced(Bytes::from(bytes.into())));
         self
     }
 
@@ -323,7 +350,7 @@ impl Faults {
                 continue;
             }
             if rule.met.fetch_add(1, Ordering::SeqCst) >= rule.fault.skip {
-                let (delay, action) = (rule.fault.delay, rule.fault.action);
+                let (delay, action) = (rule.fault.delay, rule.fault.action.clone());
                 return Some(Strike { delay, action, rule: Arc::clone(rule) });
             }
         }
@@ -332,6 +359,29 @@ impl Faults {
 
     fn drop_removed(&mut self) {
         self.rules.retain(|rule| !rule.removed.load(Ordering::SeqCst));
+    }
+}
+
+impl Spoiled {
+    /// Does it to the records of one partition.
+    pub(super) fn inflict(&self, records: &mut Bytes) {
+        if records.is_empty() {
+            return;
+        }
+        match self {
+            Self::Corrupt => {
+                let mut bytes = records.to_vec();
+                // Of either format: the base offset, the size of what follows it, and that.
+                let size = bytes.get(BATCH_SIZE).and_then(|size| <[u8; 4]>::try_from(size).ok());
+                let rest = size.and_then(|size| usize::try_from(i32::from_be_bytes(size)).ok());
+                let end = rest.map_or(bytes.len(), |rest| bytes.len().min(BATCH_SIZE.end + rest));
+                if let Some(last) = bytes.get_mut(end - 1) {
+                    *last ^= 0xff;
+                }
+                *records = Bytes::from(bytes);
+            }
+            Self::Replaced(bytes) => records.clone_from(bytes),
+        }
     }
 }
 
@@ -395,7 +445,7 @@ mod tests {
         let (before, after) = (Action::DropBefore, Action::Damage(Damage::Drop));
         let produce = asked(ApiKey::PRODUCE, &["s", "t"]);
         let struck: Vec<Option<Action>> = (0..4).map(|_| action(&faults, &produce)).collect();
-        assert_eq!(struck, [after, before, before, after].map(Some));
+        assert_eq!(struck, [after.clone(), before.clone(), before, after.clone()].map(Some));
         assert_eq!(action(&faults, &asked(ApiKey::PRODUCE, &["s"])), Some(after));
         assert_eq!(faults.rules[0].struck(), 2);
         assert_eq!(faults.rules[1].struck(), 3);

@@ -78,6 +78,8 @@ pub struct RangeReader {
     ready: VecDeque<(RecordBatch, Range<i64>)>,
     /// What follows them.
     damage: Option<Error>,
+    /// The caller knows of damage at the position: the broker is not asked for it again at once.
+    told_damage: bool,
     skipped: Vec<Range<i64>>,
     /// The end of what was handed out.
     handed_out: i64,
@@ -113,6 +115,7 @@ impl RangeReader {
             missing: Missing::default(),
             ready: VecDeque::new(),
             damage: None,
+            told_damage: false,
             skipped: Vec::new(),
             current: None,
             readable_end: None,
@@ -164,6 +167,7 @@ impl RangeReader {
     pub fn skip_to(&mut self, offset: i64) {
         self.ready.clear();
         self.damage = None;
+        self.told_damage = false;
         self.current = None;
         self.position.skip_to(offset);
         self.handed_out = self.position.next();
@@ -182,7 +186,8 @@ impl RangeReader {
     /// # Errors
     /// `Corrupt` for damage, with the offsets concerned: the position stays before it, so that a
     /// further call gives the error again and nothing is skipped unasked
-    /// ([`RangeReader::skip_to`]). `OffsetOutOfRange` under [`Missing::Fail`]. Whatever kept the
+    /// ([`RangeReader::skip_to`]); that call waits `retry.backoff.max.ms` before it asks the broker anew.
+    /// `OffsetOutOfRange` under [`Missing::Fail`]. Whatever kept the
     /// broker from answering.
     pub fn next_batch(&mut self, timeout: Duration) -> Result<Option<FetchedBatch>> {
         self.next_batch_by(Deadline::within(timeout))
@@ -206,6 +211,7 @@ impl RangeReader {
                 }));
             }
             if let Some(error) = self.damage.take() {
+                self.told_damage = true;
                 return Err(error);
             }
             if self.position.is_finished() {
@@ -214,6 +220,9 @@ impl RangeReader {
             let now = clock::now();
             if deadline.has_passed(now) {
                 return Ok(None);
+            }
+            if std::mem::take(&mut self.told_damage) {
+                self.pause(deadline);
             }
             self.fetch(deadline)?;
         }

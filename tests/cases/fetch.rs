@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use ottla::Record;
 use ottla::broker::{Cluster, Fault};
 use ottla::fetch::At;
 use ottla::protocol::ApiKey;
+use ottla::{ErrorKind, Record};
 
-use crate::{client, cluster};
+use crate::{SOON, client, cluster};
 
 /// tulios/kafkajs#1677: a batch larger than every limit comes whole, since nothing else could.
 #[test]
@@ -72,6 +72,62 @@ fn ends_of_partitions_come_without_the_one_whose_leader_is_gone() {
     }
     assert!(ends[2].is_err(), "broker 3 was frozen");
 }
+
+/// confluentinc/librdkafka#5581, aio-libs/aiokafka#321: the error of a damaged batch says how far it reaches. Nothing is skipped
+/// unasked; after an explicit skip reading goes on.
+#[test]
+fn a_damaged_batch_names_its_offsets_and_is_skipped_only_when_asked() {
+    let kafka = cluster();
+    let client = client(&kafka, &[("retry.backoff.max.ms", "100"), ("linger.ms", "20000")]);
+    let producer = client.producer().build().expect("a producer");
+    for batch in [0..3, 3..7, 7..9] {
+        for _ in batch {
+            producer.send(Record::to("t").value("v")).expect("taken");
+        }
+        producer.flush(SOON).expect("stored");
+    }
+    let mut reader = client.read("t", 0, 3..9).expect("a reader");
+    let fault = kafka.fault(Fault::on(ApiKey::FETCH).corrupt_records());
+    for _ in 0..3 {
+        let error = reader.next_batch(SOON).expect_err("damage");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("offsets 3 to 6"), "{error}");
+        assert!(error.to_string().contains("t-0"), "{error}");
+        assert_eq!(reader.position(), 3);
+    }
+    assert!(fault.count() >= 3, "asked anew each time");
+    fault.remove();
+    reader.skip_to(7);
+    let batch = reader.next_batch(SOON).expect("no damage").expect("a batch");
+    assert_eq!(batch.iter().count(), 2);
+}
+
+/// thomhurst/Dekaf#1718: bytes come that are no batch. The partition fails with a word about it; others flow on.
+#[test]
+fn a_partition_of_garbage_fails_alone() {
+    let kafka = Cluster::builder().brokers(2).topic("t", 2).start().expect("a cluster");
+    kafka.move_leader("t", 0, 1).expect("moved");
+    kafka.move_leader("t", 1, 2).expect("moved");
+    let client = client(&kafka, &[("retry.backoff.max.ms", "100")]);
+    let producer = client.producer().build().expect("a producer");
+    for partition in [0, 1, 1, 1] {
+        let record = Record::to("t").partition(partition).value("v");
+        producer.send(record).expect("taken").wait().expect("stored");
+    }
+    // 2 kB whose format is of version 9.
+    let fault = kafka.fault(Fault::on(ApiKey::FETCH).broker(1).replace_records(vec![9; 2000]));
+    let mut garbage = client.read("t", 0, 0..1).expect("a reader");
+    let mut good = client.read("t", 1, 0..3).expect("a reader");
+    for offset in 0..3 {
+        let error = garbage.next_batch(SOON).expect_err("garbage");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("t-0"), "{error}");
+        let record = good.next().expect("a record").expect("read");
+        assert_eq!(record.offset(), offset);
+    }
+    assert_eq!(fault.count(), 3, "one request for each call");
+}
+
 /// twmb/franz-go#119: a broker comes back from a backup, with a lower leader epoch and a shorter log. The client
 /// follows it instead of waiting for the epoch it knew.
 #[test]

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 
 use super::super::call::{Api, Call, Outcome};
+use super::super::faults::Spoiled;
 use super::super::state::{Range, Rules, Session, SessionKey, State, Wanted, to_messages};
 use crate::protocol::messages::{
     AbortedTransaction, EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
@@ -82,6 +83,11 @@ impl Api for FetchRequest {
 
     fn throttle(response: &mut FetchResponse, time_ms: i32) {
         response.throttle_time_ms = time_ms;
+    }
+
+    fn spoil(response: &mut FetchResponse, how: &Spoiled) {
+        let rows = response.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
+        rows.filter_map(|row| row.records.as_mut()).for_each(|records| how.inflict(records));
     }
 }
 
