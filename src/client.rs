@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::clock::Deadline;
 use crate::cluster::{BrokerInfo, Cluster, Metadata, TopicInfo};
-use crate::config::{AllConfig, ClientConfig, FetchConfig, ProducerConfig, WorkConfig};
+use crate::config::{
+    AllConfig, ClientConfig, FetchConfig, ProducerConfig, WorkConfig, check_sizes,
+};
 use crate::error::Result;
 
 /// A Kafka cluster as a program uses it: metadata, connection pools, settings.
@@ -172,6 +174,7 @@ impl ClientBuilder {
     /// thread to give.
     pub fn build(self) -> Result<Client> {
         self.config.validate()?;
+        check_sizes(&self.config, &self.fetch)?;
         let cluster = Arc::new(Cluster::new(Arc::new(self.config))?);
         let (producer, fetch, work) = (self.producer, self.fetch, self.work);
         Ok(Client { shared: Arc::new(Shared { cluster, producer, fetch, work }) })

@@ -37,6 +37,9 @@ pub enum ErrorKind {
     Timeout,
     /// The peer's bytes are not what the Kafka protocol asks for.
     Protocol,
+    /// The broker's answer is longer than `receive.message.max.bytes`; the connection was given up for it. Asked once more,
+    /// then final.
+    AnswerTooLarge,
     /// The peer speaks another protocol (TLS, HTTP, text): its port is no Kafka port, or not one for
     /// this kind of connection.
     NotKafka,
@@ -301,6 +304,7 @@ impl Error {
             | ErrorKind::Disconnected
             | ErrorKind::Protocol
             | ErrorKind::NotKafka
+            | ErrorKind::AnswerTooLarge
             | ErrorKind::Timeout => Recovery::Reconnect,
             ErrorKind::NoLeader | ErrorKind::UnknownTopic => Recovery::RefreshMetadata,
             ErrorKind::Queue => Recovery::Retry,

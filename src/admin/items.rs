@@ -65,6 +65,7 @@ impl<T> Items<T> {
             ErrorKind::Timeout
                 | ErrorKind::Disconnected
                 | ErrorKind::Protocol
+                | ErrorKind::AnswerTooLarge
                 | ErrorKind::NotKafka
         );
     }

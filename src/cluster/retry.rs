@@ -4,8 +4,10 @@
 //! metadata fetched anew, coordinators forgotten. Between attempts there is a pause that doubles
 //! from `retry.backoff.ms` to `retry.backoff.max.ms`, with jitter; the time that the recovery took
 //! counts as pause. All attempts, recoveries and pauses happen within one deadline, so that
-//! time-outs never add up. The error at the end is the last real one, with the number of attempts
-//! and the time they took.
+//! time-outs never add up. The error at the end is the last one, with the number of attempts and the
+//! time they took; when that is a time-out, the one before it which was none is its cause.
+
+use std::time::Duration;
 
 use super::backoff::Backoff;
 use super::handle::Cluster;
@@ -40,6 +42,7 @@ impl Cluster {
         let config = self.config();
         let backoff = Backoff::new(config.retry_backoff, config.retry_backoff_max);
         let mut rng = fastrand::Rng::new();
+        let mut before: Option<Error> = None;
         for number in 1.. {
             if self.is_closed() {
                 return Err(closed());
@@ -49,24 +52,30 @@ impl Cluster {
                 Err(error) => error,
             };
             let recovery = recovery(&error);
+            // A size can be damaged on its way once; twice it is what the broker has to say.
+            let too_large = error.kind() == ErrorKind::AnswerTooLarge
+                && before.as_ref().is_some_and(|error| error.kind() == ErrorKind::AnswerTooLarge);
             let failed = clock::now();
             if error.kind() == ErrorKind::Closed {
                 return Err(error);
             }
-            if recovery == Recovery::Fail || deadline.has_passed(failed) {
-                return Err(at_the_end(error, what, number, failed - start));
+            if recovery == Recovery::Fail || too_large || deadline.has_passed(failed) {
+                return Err(at_the_end(error, before, what, number, failed - start));
             }
             log::debug!("{what}: attempt {number} failed: {error}");
             let pause_end = deadline.at_most(failed, backoff.pause(number, &mut rng));
             if !self.recover(recovery, deadline) {
-                return Err(at_the_end(error, what, number, clock::now() - start));
+                return Err(at_the_end(error, before, what, number, clock::now() - start));
             }
             if self.links.stop().wait_until(pause_end) {
                 return Err(closed());
             }
             let now = clock::now();
             if deadline.has_passed(now) {
-                return Err(at_the_end(error, what, number, now - start));
+                return Err(at_the_end(error, before, what, number, now - start));
+            }
+            if !error.is_timeout() {
+                before = Some(error);
             }
         }
         unreachable!("the deadline passes before four billion attempts with pauses between them")
@@ -90,6 +99,19 @@ impl Cluster {
     }
 }
 
-fn at_the_end(error: Error, what: &str, attempts: u32, elapsed: std::time::Duration) -> Error {
+fn at_the_end(
+    error: Error,
+    before: Option<Error>,
+    what: &str,
+    attempts: u32,
+    elapsed: Duration,
+) -> Error {
+    let error = match before {
+        // The time that was left may have been too short for an answer: this says what is wrong.
+        Some(cause) if error.is_timeout() && std::error::Error::source(&error).is_none() => {
+            error.with_source(cause)
+        }
+        _ => error,
+    };
     error.during(what).with_attempts(attempts, elapsed).given_up()
 }

@@ -140,6 +140,24 @@ pub fn parse_properties(text: &str) -> Result<BTreeMap<String, String>> {
     Ok(pairs)
 }
 
+/// What an answer may have beside the records that `fetch.max.bytes` counts: its own frame.
+const FETCH_OVERHEAD_BYTES: usize = 512;
+
+/// Checks that a full answer to a fetch would be accepted.
+///
+/// # Errors
+/// `Config`, naming both properties.
+pub(crate) fn check_sizes(client: &ClientConfig, fetch: &FetchConfig) -> Result<()> {
+    let least = fetch.fetch_max.saturating_add(FETCH_OVERHEAD_BYTES);
+    if client.receive_message_max < least {
+        return Err(config_error(format!(
+            "receive.message.max.bytes ({}) must be at least fetch.max.bytes ({}) + {FETCH_OVERHEAD_BYTES}",
+            client.receive_message_max, fetch.fetch_max
+        )));
+    }
+    Ok(())
+}
+
 fn config_error(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, message)
 }

@@ -43,7 +43,7 @@ pub(super) enum FrameError {
     #[error("the peer announced a frame of {0} bytes")]
     IllegalSize(i32),
     #[error("the peer announced a frame of {size} bytes, the limit is {limit}")]
-    TooLarge { size: usize, limit: usize },
+    TooLarge { size: usize, limit: usize, first: bool },
 }
 
 impl FrameError {
@@ -52,7 +52,9 @@ impl FrameError {
             Self::LooksLikeTls | Self::LooksLikeHttp | Self::LooksLikeText(_) => {
                 ErrorKind::NotKafka
             }
-            Self::IllegalSize(_) | Self::TooLarge { .. } => ErrorKind::Protocol,
+            // The first answer of a broker is a short one.
+            Self::IllegalSize(_) | Self::TooLarge { first: true, .. } => ErrorKind::Protocol,
+            Self::TooLarge { first: false, .. } => ErrorKind::AnswerTooLarge,
         }
     }
 }
@@ -190,7 +192,7 @@ fn frame_size(head: [u8; SIZE_BYTES], limit: usize, first: bool) -> Result<usize
         Some(size) if size <= limit && !(first && looks_like(head).is_some()) => Ok(size),
         _ => Err(match (looks_like(head), legal) {
             (Some(other), _) => other,
-            (None, Some(size)) => FrameError::TooLarge { size, limit },
+            (None, Some(size)) => FrameError::TooLarge { size, limit, first },
             (None, None) => FrameError::IllegalSize(announced),
         }),
     }
@@ -253,12 +255,12 @@ mod tests {
         assert_eq!(first(&[0, 0, 0, 4]), Ok(4));
         assert_eq!(
             first(&[0x7f, 0xff, 0xff, 0xff]),
-            Err(FrameError::TooLarge { size: i32::MAX as usize, limit: LIMIT })
+            Err(FrameError::TooLarge { size: i32::MAX as usize, limit: LIMIT, first: true })
         );
         assert_eq!(frame_size([8, 0, 0, 0], LIMIT, false), Ok(LIMIT));
         assert_eq!(
             frame_size([8, 0, 0, 1], LIMIT, false),
-            Err(FrameError::TooLarge { size: LIMIT + 1, limit: LIMIT })
+            Err(FrameError::TooLarge { size: LIMIT + 1, limit: LIMIT, first: false })
         );
         // With a limit that high, a later frame may have such a size.
         assert_eq!(frame_size(*b"HTTP", usize::MAX, false), Ok(0x4854_5450));

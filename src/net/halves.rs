@@ -337,7 +337,7 @@ impl ResponseReceiver {
             }
             ReadError::Frame(error @ FrameError::TooLarge { .. }) => {
                 let text = format!("{error} (receive.message.max.bytes)");
-                Error::new(ErrorKind::Protocol, text)
+                Error::new(error.kind(), text)
             }
             ReadError::Frame(error) => Error::new(error.kind(), error.to_string()),
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::config::{AutoOffsetReset, FetchConfig, IsolationLevel, WorkConfig};
+use crate::config::{AutoOffsetReset, FetchConfig, IsolationLevel, WorkConfig, check_sizes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::ConsumerRecord;
 use crate::threads::Stop;
@@ -286,6 +286,7 @@ impl NodeBuilder {
     fn check(&self) -> Result<()> {
         self.config.validate()?;
         self.fetch.validate()?;
+        check_sizes(self.client.cluster().config(), &self.fetch)?;
         check_group(&self.group)?;
         if self.topics.is_empty() {
             return Err(Error::new(ErrorKind::InvalidInput, "the node has no topics"));

@@ -1,11 +1,12 @@
 //! Reading: limits, waiting, damage, brokers that fail, logs that go back.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use ottla::broker::{Cluster, Fault};
 use ottla::fetch::At;
 use ottla::protocol::ApiKey;
-use ottla::{ErrorKind, Record};
+use ottla::{Client, ErrorKind, Record};
 
 use crate::{SOON, client, cluster};
 
@@ -29,6 +30,29 @@ fn a_batch_beyond_the_limit_is_delivered() {
         .collect();
     assert_eq!(sizes, [SIZE; 2]);
     assert!(reader.is_finished());
+}
+
+/// confluentinc/librdkafka#1616: an answer that is longer than the client accepts ends with a word about it, at once, not in
+/// connections made for ever. Fetch limits of which a full answer would not be accepted are refused.
+#[test]
+fn an_answer_beyond_the_accepted_size_is_an_error() {
+    let kafka = cluster();
+    let limit = [("receive.message.max.bytes", "100000"), ("fetch.max.bytes", "90000")];
+    let client = client(&kafka, &limit);
+    let producer = client.producer().build().expect("a producer");
+    let value = "x".repeat(100_000);
+    producer.send(Record::to("t").value(&value)).expect("taken").wait().expect("stored");
+    let fetches = kafka.fault(Fault::on(ApiKey::FETCH));
+    let error =
+        client.read("t", 0, 0..1).expect("a reader").next().expect("one").expect_err("long");
+    assert!(error.to_string().contains("receive.message.max.bytes"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::AnswerTooLarge, "{error}");
+    assert_eq!(fetches.count(), 2, "asked once more: {error}");
+    let servers = [("bootstrap.servers", kafka.bootstrap())];
+    let same = [("receive.message.max.bytes", "100000"), ("fetch.max.bytes", "100000")];
+    let all: HashMap<&str, &str> = servers.iter().chain(&same).copied().collect();
+    let refused = Client::from_properties(all).and_then(|client| client.build().map(drop));
+    assert!(refused.expect_err("no room").to_string().contains("fetch.max.bytes"));
 }
 
 /// segmentio/kafka-go#830: at the end of an idle partition the answers hold nothing, which is no error, and the broker does

@@ -14,6 +14,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 
 /// Bound on everything that is waited for.
@@ -223,7 +224,7 @@ fn settle(members: &[(&BaseConsumer, usize)]) -> Vec<(i32, i64)> {
 
 fn owned(member: &BaseConsumer) -> BTreeSet<i32> {
     let assignment = member.assignment().expect("an assignment");
-    assignment.elements().iter().map(|element| element.partition()).collect()
+    assignment.elements().iter().map(TopicPartitionListElem::partition).collect()
 }
 
 /// A group of two shares four partitions; one leaves; the other goes on where both stopped.
