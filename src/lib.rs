@@ -47,7 +47,7 @@ mod threads;
 pub mod work;
 
 pub use client::{Client, ClientBuilder};
-pub use config::{Acks, AutoOffsetReset, IsolationLevel};
+pub use config::{Acks, AutoOffsetReset, IsolationLevel, PartitionerClass};
 pub use error::{Error, ErrorKind, Result};
 pub use fetch::ConsumerRecord;
 pub use producer::{Producer, Record, Stored, Ticket, Undelivered};

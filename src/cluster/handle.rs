@@ -115,6 +115,22 @@ impl Cluster {
         self.refresher.refresh(topics, deadline)
     }
 
+    /// As [`refresh_now`](Self::refresh_now), and `Closed` once `go_on` does not hold any more and somebody called
+    /// [`wake_all`](Self::wake_all).
+    pub(crate) fn refresh_while(
+        &self,
+        topics: &[&str],
+        deadline: Deadline,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<Metadata>> {
+        self.refresher.refresh_while(topics, deadline, go_on)
+    }
+
+    /// Has everybody who waits for metadata look whether there is still a reason to.
+    pub(crate) fn wake_all(&self) {
+        self.refresher.wake();
+    }
+
     /// Has metadata fetched in the background.
     pub(crate) fn request_refresh(&self) {
         self.refresher.request(&[]);

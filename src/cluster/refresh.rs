@@ -152,11 +152,22 @@ impl Refresher {
     /// # Errors
     /// The last failure, with its cause, when no broker answered in time; `Closed`.
     pub(crate) fn refresh(&self, topics: &[&str], deadline: Deadline) -> Result<Arc<Metadata>> {
+        self.refresh_while(topics, deadline, &|| true)
+    }
+
+    /// As [`refresh`](Self::refresh), and `Closed` once `go_on` does not hold any more and somebody called
+    /// [`wake`](Self::wake).
+    pub(crate) fn refresh_while(
+        &self,
+        topics: &[&str],
+        deadline: Deadline,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<Metadata>> {
         let start = clock::now();
         let serial = self.request(topics);
         let mut state = self.state.lock();
         loop {
-            if self.links.stop().is_set() {
+            if self.links.stop().is_set() || !go_on() {
                 return Err(closed());
             }
             if state.served >= serial {
@@ -192,11 +203,6 @@ impl Refresher {
         self.changed.notify_all();
     }
 
-    /// Has the next request name `topic` too, whenever it comes.
-    pub(crate) fn name(&self, topic: &str) {
-        self.state.lock().name(topic);
-    }
-
     /// Names a topic no longer.
     pub(crate) fn forget(&self, topic: &str) {
         let mut state = self.state.lock();
@@ -205,7 +211,7 @@ impl Refresher {
         self.publish(&state);
     }
 
-    /// Wakes the thread and everyone who waits, after the links were closed.
+    /// Wakes the thread and everyone who waits, after the links were closed or a waiter's reason to wait has gone.
     pub(crate) fn wake(&self) {
         // Under the lock: else a waiter between its look at the flag and its wait would miss it.
         let _state = self.state.lock();

@@ -127,6 +127,17 @@ impl Cluster {
     /// `UnknownTopic`; the broker's code when it is final for this topic (an illegal name, no
     /// permission); what kept every broker from answering.
     pub(crate) fn topic(&self, topic: &str, deadline: Deadline) -> Result<Arc<TopicInfo>> {
+        self.topic_while(topic, deadline, &|| true)
+    }
+
+    /// As [`topic`](Self::topic), and `Closed` once `go_on` does not hold any more: at once if somebody calls
+    /// [`wake_all`](Self::wake_all) then, else after `retry.backoff.max.ms`.
+    pub(crate) fn topic_while(
+        &self,
+        topic: &str,
+        deadline: Deadline,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Arc<TopicInfo>> {
         if let Some(known) = self.cached_topic(topic) {
             return Ok(known);
         }
@@ -134,23 +145,19 @@ impl Cluster {
         let found = self.retry_by(
             "look up a topic",
             deadline,
-            |attempt| {
-                let metadata = match attempt {
-                    1 => self.refresh_now(&[topic], deadline)?,
-                    _ => self.metadata(),
-                };
+            |_| {
+                let metadata = self.refresher.refresh_while(&[topic], deadline, go_on)?;
                 if let Some(found) = metadata.topics.get(topic) {
                     return Ok(Arc::clone(found));
                 }
-                // Another caller may have given it up meanwhile.
-                self.refresher.name(topic);
                 let code = metadata.failures.get(topic).copied();
                 let code = code.unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
                 Err(Error::from_code(code, None).with_topic(topic))
             },
             |error| match error.broker_code() {
                 Some(code) if is_unknown_topic(code) && is_over(&mut patience) => Recovery::Fail,
-                Some(code) if may_pass(code) => Recovery::RefreshMetadata,
+                // The next attempt asks anew, as each does.
+                Some(code) if may_pass(code) => Recovery::Retry,
                 _ => error.recovery(),
             },
         );

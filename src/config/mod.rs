@@ -28,7 +28,7 @@ mod value;
 #[cfg_attr(not(feature = "cli"), expect(unused_imports, reason = "read by the command"))]
 pub(crate) use value::Value;
 
-pub use tables::{Acks, AutoOffsetReset, IsolationLevel};
+pub use tables::{Acks, AutoOffsetReset, IsolationLevel, PartitionerClass};
 pub(crate) use tables::{ClientConfig, FetchConfig, ProducerConfig, WorkConfig};
 
 use std::collections::BTreeMap;

@@ -20,6 +20,23 @@ const MIB: usize = 1024 * KIB;
 /// The longest frame that Kafka's 32-bit size can announce.
 const FRAME_BYTES_MAX: usize = i32::MAX as usize;
 
+/// The partitioners that have a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartitionerClass {
+    /// Java's built-in rule: murmur2 for keys, a sticky partition for none.
+    #[default]
+    BuiltIn,
+    /// Each partition that has a leader in its turn, whatever the key.
+    RoundRobin,
+}
+
+word_values! { PartitionerClass,
+    PartitionerClass::BuiltIn => "built-in" | "";
+    PartitionerClass::RoundRobin => "RoundRobinPartitioner"
+        | "org.apache.kafka.clients.producer.RoundRobinPartitioner";
+}
+
 /// How many replicas must have stored a record before the broker acknowledges it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -167,6 +184,14 @@ macro_rules! producer_properties {
             "enable.idempotence" enable_idempotence: bool = true;
             /// Whether records with a key go to any partition, as those without one do.
             "partitioner.ignore.keys" partitioner_ignore_keys: bool = false;
+            /// Who picks partitions: `built-in` (murmur2 of the key, a sticky partition without one) or
+            /// `RoundRobinPartitioner` (each in its turn, whatever the key). Others are set in the program.
+            "partitioner.class" partitioner_class: PartitionerClass = PartitionerClass::BuiltIn;
+            /// Whether records without a key go to partitions with shorter queues more often (KIP-794).
+            "partitioner.adaptive.partitioning.enable" partitioner_adaptive_partitioning_enable: bool = true;
+            /// Records without a key go to no partition of a broker that left batches waiting for so long; 0 turns that
+            /// off. Needs `partitioner.adaptive.partitioning.enable`.
+            "partitioner.availability.timeout.ms" partitioner_availability_timeout: Duration = ms(0), (ms(0)) to DAY;
         }
     };
 }

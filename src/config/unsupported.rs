@@ -12,9 +12,10 @@ pub(super) struct Row {
 const SASL: &str = "SASL for clients is not in this version";
 const TLS: &str = "TLS is not in this version";
 const CLASSES: &str = "classes of Java are not loaded";
+const SERIALIZER: &str =
+    "a record's key and value bring their serializer along (ottla::producer::Serialize)";
 const TRANSACTIONS: &str = "transactions are not in this version";
 const METRICS: &str = "Java's metrics library is not there";
-const ADAPTIVE: &str = "slow brokers are not yet avoided by the partitioner";
 
 macro_rules! rows {
     ($($name:literal: $reason:expr;)+) => {
@@ -31,17 +32,14 @@ pub(super) const ROWS: &[Row] = rows! {
     "config.providers": CLASSES;
     "enable.metrics.push": "metrics are not pushed to brokers (KIP-714)";
     "interceptor.classes": CLASSES;
-    "key.serializer": "records are bytes";
-    "value.serializer": "records are bytes";
+    "key.serializer": SERIALIZER;
+    "value.serializer": SERIALIZER;
     "metadata.cluster.check.enable": "brokers are not asked for their cluster's id (KIP-1242)";
     "metadata.max.idle.ms": "a topic is forgotten with its producer";
     "metadata.recovery.": "bootstrap servers are asked again whenever no known broker answers";
     "metric.reporters": METRICS;
     "metrics.": METRICS;
-    "partitioner.adaptive.partitioning.enable": ADAPTIVE;
-    "partitioner.availability.timeout.ms": ADAPTIVE;
-    "partitioner.class": CLASSES;
-    "partitioner.rack.aware": ADAPTIVE;
+    "partitioner.rack.aware": "partitions are not chosen by rack";
     "retries": "delivery.timeout.ms bounds retries";
     "sasl.": SASL;
     "security.protocol": "TLS and SASL for clients are not in this version";

@@ -24,8 +24,9 @@ use super::backlog::{Backlog, IdentityState, Limits, Look, Taker};
 use super::batch::Batch;
 use super::callbacks::Callback;
 use super::memory::Memory;
+use super::partitioner::Load;
 use super::queue::ReadyQueue;
-use super::record::Record;
+use super::record::Plain;
 use super::sequence::{Identity, Number, Stamp, Verdict};
 use super::ticket::{BatchOutcome, Ticket, Unfinished};
 use crate::error::Error;
@@ -103,7 +104,7 @@ impl Partition {
     #[inline]
     pub(super) fn append(
         &self,
-        record: &Record<'_>,
+        record: &Plain<'_>,
         timestamp_ms: i64,
         size_max: usize,
         callback: &mut Option<Callback>,
@@ -138,7 +139,7 @@ impl Partition {
             state.callbacks_before = batch.callbacks.len();
         }
         let builder = batch.builder().expect("the open batch is not encoded");
-        let appended = builder.append(timestamp_ms, record.key, record.value, &record.headers);
+        let appended = builder.append(timestamp_ms, record.key, record.value, record.headers);
         appended.expect("a batch is bounded by max.request.size, which is far below 2 GiB");
         let after = builder.len();
         batch.records += 1;
@@ -380,6 +381,20 @@ impl Partition {
         let waiting = state.retry.iter_mut().chain(&mut state.sealed).chain(&mut state.open);
         for batch in waiting {
             batch.last_error = Some(why.clone());
+        }
+    }
+
+    /// What waits in it, for the choice of the next sticky partition; late is what is due since longer than `patience`.
+    pub(super) fn load(&self, late: Option<(Instant, Duration)>) -> Load {
+        let state = self.state.lock();
+        let oldest = state.retry.front().or(state.sealed.front()).or(state.open.as_ref());
+        let is_late = late.zip(oldest).is_some_and(|((now, patience), batch)| {
+            batch.opened + self.limits.linger + patience <= now
+        });
+        Load {
+            batches: state.retry.len() + state.sealed.len() + usize::from(state.open.is_some()),
+            queue: Arc::as_ptr(&state.queue) as usize,
+            is_late,
         }
     }
 

@@ -16,6 +16,7 @@
 //! state, a ready queue's bell. All others are leaves and are held for a few instructions.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use super::failures::Failures;
 use super::flight::Flight;
 use super::id::Identities;
 use super::memory::Memory;
+use super::partitioner::Partitioner;
 use super::queue::ReadyQueue;
 use super::record::Undelivered;
 use super::ticket::{BatchOutcome, BatchResult, Unfinished};
@@ -47,7 +49,6 @@ const BATCH_GROWTH: usize = 4;
 pub(super) const REQUEST_OVERHEAD: usize = 512;
 
 /// The shared part of a producer.
-#[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: ProducerConfig,
     pub(super) client: Arc<ClientConfig>,
@@ -68,9 +69,17 @@ pub(super) struct Core {
     /// Records of batches that were given up, once `close` collects them.
     undelivered: Mutex<Option<Vec<Undelivered>>>,
     pub(super) failures: Failures,
+    /// What the user has in the place of the built-in rule.
+    pub(super) partitioner: Option<Arc<dyn Partitioner>>,
     writers: Mutex<Writers>,
     /// Connections opened so far, by all writers: a number belongs to one of them.
     connections: AtomicU64,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +96,7 @@ impl Core {
         client: Arc<ClientConfig>,
         cluster: Arc<Cluster>,
         callbacks: Callbacks,
+        partitioner: Option<Arc<dyn Partitioner>>,
     ) -> Self {
         let request_room = config.max_request_size.saturating_sub(REQUEST_OVERHEAD);
         let grown = config.batch_size.saturating_mul(BATCH_GROWTH);
@@ -109,6 +119,7 @@ impl Core {
             unfinished: Unfinished::default(),
             undelivered: Mutex::default(),
             failures: Failures::default(),
+            partitioner,
             writers: Mutex::default(),
             connections: AtomicU64::new(0),
             limits,

@@ -4,8 +4,9 @@
 //! producer      the calls: send, send_with, try_send, flush, close
 //! failures      the channel of failed records
 //! record        Record (borrowed, going in), Undelivered (owned, coming back)
+//! serialize     keys and values to bytes
 //! ticket        Ticket, Stored; the outcome that the records of a batch share
-//! partitioner   Java's murmur2 rule; the sticky partition (KIP-794)
+//! partitioner   Java's murmur2 rule; the sticky partition (KIP-794); those of the user
 //! memory        buffer.memory, max.block.ms, the pool of buffers
 //! accumulator   a partition: open batch, waiting batches, what is on the wire
 //! backlog       what of a partition may leave when: the order of its batches
@@ -65,12 +66,19 @@ mod record;
 mod router;
 mod routing;
 mod sequence;
+mod serialize;
 #[cfg(test)]
 mod tests;
 mod ticket;
 mod topics;
 mod writer;
 
+pub use partitioner::{PartitionRequest, Partitioner, RoundRobin};
 pub use producer::{Producer, ProducerBuilder};
 pub use record::{Record, Rejected, Undelivered};
+#[cfg(feature = "json")]
+pub use serialize::Json;
+pub use serialize::{
+    Payload, Serialize, SerializeBuffer, SerializeError, Short, With, WritePayload,
+};
 pub use ticket::{Stored, Ticket};

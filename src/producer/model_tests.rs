@@ -12,7 +12,7 @@ use super::backlog::{IdentityState, Limits, Look, Taker};
 use super::batch::Batch;
 use super::memory::Memory;
 use super::queue::ReadyQueue;
-use super::record::Record;
+use super::record::{Plain, Record};
 use super::sequence::{Identity, Stamp, Verdict};
 use super::ticket::{BatchOutcome, BatchResult, Ticket, Unfinished};
 use crate::clock;
@@ -147,7 +147,8 @@ impl Model {
 
     fn append(&mut self) {
         let value = [7; 60];
-        let record = Record::to("t").value(&value);
+        let record = Record::to("t");
+        let record = Plain::of(&record, None, Some(&value));
         let id = self.tickets.len() as u32;
         let mut grant = 0;
         let appended = self.partition.append(

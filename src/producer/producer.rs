@@ -11,15 +11,16 @@ use super::accumulator::Appended;
 use super::batch::HEAD_BYTES;
 use super::callbacks::{Callback, Callbacks};
 use super::core::Core;
-use super::partitioner::partition_of_key;
-use super::record::{Record, Rejected, Undelivered};
+use super::partitioner::{PartitionRequest, Partitioner, RoundRobin, partition_of_key};
+use super::record::{Plain, Record, Rejected, Undelivered};
 use super::router;
+use super::serialize::written;
 use super::ticket::{Stored, Ticket};
 use super::topics::Topic;
 use crate::Client;
 use crate::clock::{self, Deadline};
 use crate::cluster::PartitionInfo;
-use crate::config::{Acks, ProducerConfig};
+use crate::config::{Acks, PartitionerClass, ProducerConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::records::{BatchBuilder, Compression};
 use crate::threads::{self, Thread};
@@ -69,17 +70,35 @@ impl fmt::Debug for Producer {
 }
 
 /// Settings of a producer, one setter per property.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ProducerBuilder {
     client: Client,
     config: ProducerConfig,
+    partitioner: Option<Arc<dyn Partitioner>>,
+}
+
+impl fmt::Debug for ProducerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProducerBuilder")
+            .field("config", &self.config)
+            .field("partitioner", &self.partitioner.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 producer_properties! { config_setters ProducerBuilder }
 
 impl ProducerBuilder {
     pub(crate) fn new(client: Client, config: ProducerConfig) -> Self {
-        Self { client, config }
+        Self { client, config, partitioner: None }
+    }
+
+    /// Picks the partitions of records that have none set; comes before `partitioner.class`. Defaults to Java's built-in
+    /// rule.
+    #[must_use]
+    pub fn partitioner(mut self, partitioner: impl Partitioner + 'static) -> Self {
+        self.partitioner = Some(Arc::new(partitioner));
+        self
     }
 
     /// Starts the producer; talks to no broker yet.
@@ -89,12 +108,16 @@ impl ProducerBuilder {
     /// `acks=all` and at most five requests in flight; `delivery.timeout.ms` must not be below
     /// `linger.ms` + `request.timeout.ms`); `Io` when a thread cannot be started.
     pub fn build(self) -> Result<Producer> {
-        let Self { client, config } = self;
+        let Self { client, config, partitioner } = self;
+        let partitioner = partitioner.or_else(|| match config.partitioner_class {
+            PartitionerClass::BuiltIn => None,
+            PartitionerClass::RoundRobin => Some(Arc::new(RoundRobin::new()) as Arc<_>),
+        });
         let cluster = Arc::clone(client.cluster());
         let client_config = Arc::clone(cluster.config());
         check(&config, client_config.request_timeout)?;
         let (callbacks, settled) = Callbacks::new();
-        let core = Arc::new(Core::new(config, client_config, cluster, callbacks));
+        let core = Arc::new(Core::new(config, client_config, cluster, callbacks, partitioner));
         let of_router = Arc::clone(&core);
         let router = threads::spawn("ottla-router", move || router::run(&of_router))?;
         let of_callbacks = Arc::clone(&core);
@@ -219,10 +242,89 @@ impl Producer {
         callback: Option<Callback>,
         patience: &mut Patience,
     ) -> Result<Ticket> {
+        match (record.key.known(), record.value.known()) {
+            (Ok(key), Ok(value)) => self.take(&Plain::of(record, key, value), callback, patience),
+            _ => written(record, self.core.record_max(), |key, value| {
+                self.take(&Plain::of(record, key, value), callback, patience)
+            }),
+        }
+    }
+
+    #[inline]
+    fn take(
+        &self,
+        record: &Plain<'_>,
+        callback: Option<Callback>,
+        patience: &mut Patience,
+    ) -> Result<Ticket> {
+        match &self.core.partitioner {
+            Some(partitioner) if record.partition.is_none() => {
+                let partition = self.ask(&**partitioner, record, patience)?;
+                self.take_placed(&Plain { partition, ..*record }, callback, patience)
+            }
+            _ => self.take_placed(record, callback, patience),
+        }
+    }
+
+    /// What a partitioner of the user says.
+    fn ask(
+        &self,
+        partitioner: &dyn Partitioner,
+        record: &Plain<'_>,
+        patience: &mut Patience,
+    ) -> Result<Option<i32>> {
+        if self.core.is_closed() {
+            return Err(Core::closed_error());
+        }
+        let topic = match self.core.topics.get(record.topic) {
+            Some(topic) => topic,
+            None => self.look_up(record.topic, patience)?,
+        };
+        let count = topic.partitions.len();
+        if count == 0 {
+            return Ok(None);
+        }
+        let request = PartitionRequest::new(record, &topic);
+        let partition = threads::guard(|| partitioner.partition(&request)).map_err(|panic| {
+            let message = format!("the partitioner panicked: {panic}");
+            Error::new(ErrorKind::Handler, message).with_topic(record.topic)
+        })?;
+        match partition {
+            Some(partition) if usize::try_from(partition).is_ok_and(|index| index < count) => {
+                Ok(Some(partition))
+            }
+            Some(partition) => {
+                let message = format!("the partitioner picked {partition} of {count} partitions");
+                Err(Error::new(ErrorKind::InvalidInput, message).with_topic(record.topic))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The sticky partition of a topic has had its bytes.
+    #[cold]
+    fn move_on(&self, topic: &Topic, from: usize) {
+        let config = &self.core.config;
+        let patience = config.partitioner_availability_timeout;
+        let late = (!patience.is_zero()).then(|| (clock::now(), patience));
+        let load = config.partitioner_adaptive_partitioning_enable.then_some(|index: u32| {
+            let partition = topic.partitions.get(index as usize);
+            partition.expect("what is available is there").load(late)
+        });
+        topic.sticky.move_on(from, &topic.available, topic.partitions.len(), load);
+    }
+
+    #[inline]
+    fn take_placed(
+        &self,
+        record: &Plain<'_>,
+        callback: Option<Callback>,
+        patience: &mut Patience,
+    ) -> Result<Ticket> {
         let size_max = BatchBuilder::upper_bound(
             record.key.map_or(0, <[u8]>::len),
             record.value.map_or(0, <[u8]>::len),
-            &record.headers,
+            record.headers,
         );
         if HEAD_BYTES + size_max > self.core.record_max() {
             return Err(self.too_large(record, size_max));
@@ -242,7 +344,7 @@ impl Producer {
     #[inline]
     fn place(
         &self,
-        record: &Record<'_>,
+        record: &Plain<'_>,
         size_max: usize,
         callback: &mut Option<Callback>,
         grant: &mut usize,
@@ -255,7 +357,7 @@ impl Producer {
                 return Err(Core::closed_error());
             }
             let Some(topic) = core.topics.read(record.topic) else {
-                self.look_up(record.topic, patience)?;
+                drop(self.look_up(record.topic, patience)?);
                 continue;
             };
             let Some((index, is_sticky)) =
@@ -282,7 +384,7 @@ impl Producer {
             if let Appended::Done { move_on: true, .. } = &appended
                 && is_sticky
             {
-                topic.sticky.move_on(index, &topic.available, topic.partitions.len());
+                self.move_on(&topic, index);
             }
             // From here on there may be waits and newer metadata.
             drop(topic);
@@ -312,7 +414,7 @@ impl Producer {
     }
 
     #[cold]
-    fn too_large(&self, record: &Record<'_>, size_max: usize) -> Error {
+    fn too_large(&self, record: &Plain<'_>, size_max: usize) -> Error {
         let message = format!(
             "a record of up to {size_max} bytes exceeds max.request.size ({}) or buffer.memory ({})",
             self.core.config.max_request_size, self.core.config.buffer_memory
@@ -335,7 +437,7 @@ impl Producer {
     #[cold]
     fn find_partition(
         &self,
-        record: &Record<'_>,
+        record: &Plain<'_>,
         known: usize,
         patience: &mut Patience,
     ) -> Result<()> {
@@ -356,8 +458,11 @@ impl Producer {
         }
         self.core
             .cluster
-            .refresh_now(&[record.topic], deadline)
-            .map_err(|error| missing().with_source(error))?;
+            .refresh_while(&[record.topic], deadline, &|| !self.core.is_closed())
+            .map_err(|error| match error.kind() {
+                ErrorKind::Closed => Core::closed_error(),
+                _ => missing().with_source(error),
+            })?;
         self.core.refresh_topic(record.topic);
         let known = self.core.topics.get(record.topic).map_or(0, |topic| topic.partitions.len());
         if wanted as usize >= known
@@ -459,6 +564,7 @@ impl Producer {
             return Vec::new();
         }
         core.memory.wake_all();
+        core.cluster.wake_all();
         core.ring_all();
         self.settle_all(deadline);
         let message = format!(
@@ -533,7 +639,7 @@ impl Producer {
     /// `UnknownTopic`, or what kept the look-up from succeeding.
     pub fn partitions(&self, topic: &str) -> Result<Vec<PartitionInfo>> {
         let deadline = Deadline::within(self.core.config.max_block);
-        let topic = self.core.cluster.topic(topic, deadline)?;
+        let topic = self.core.look_up(topic, deadline)?;
         Ok(topic.partitions.clone())
     }
 
@@ -558,7 +664,7 @@ impl Drop for Producer {
 /// The partition of a record, and whether it is the topic's sticky one; `None` if the one asked for
 /// is not known, or none is.
 #[inline]
-fn pick(record: &Record<'_>, topic: &Topic, ignore_keys: bool) -> Option<(usize, bool)> {
+fn pick(record: &Plain<'_>, topic: &Topic, ignore_keys: bool) -> Option<(usize, bool)> {
     let count = topic.partitions.len();
     if let Some(partition) = record.partition {
         let index = usize::try_from(partition).ok()?;

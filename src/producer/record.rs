@@ -5,6 +5,7 @@
 //! afterwards. An [`Undelivered`] owns its bytes: it is read back from a batch that
 //! [`close`](super::Producer::close) had to give up.
 
+use super::serialize::{Payload, Serialize};
 use crate::error::Error;
 use crate::protocol::records::Header;
 
@@ -24,8 +25,8 @@ pub struct Record<'a> {
     pub(super) topic: &'a str,
     pub(super) partition: Option<i32>,
     pub(super) timestamp_ms: Option<i64>,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
+    pub(super) key: Payload<'a>,
+    pub(super) value: Payload<'a>,
     pub(super) headers: Vec<Header<'a>>,
 }
 
@@ -37,25 +38,25 @@ impl<'a> Record<'a> {
             topic,
             partition: None,
             timestamp_ms: None,
-            key: None,
-            value: None,
+            key: Payload::Null,
+            value: Payload::Null,
             headers: Vec::new(),
         }
     }
 
-    /// Sets the key; an empty key is a key.
+    /// Sets the key: bytes, text, a number, or whatever [`Serialize`] is written for. An empty key is a key; `None` is none.
     #[inline]
     #[must_use]
-    pub fn key<K: AsRef<[u8]> + ?Sized>(mut self, key: &'a K) -> Self {
-        self.key = Some(key.as_ref());
+    pub fn key<K: Serialize + ?Sized>(mut self, key: &'a K) -> Self {
+        self.key = key.payload();
         self
     }
 
-    /// Sets the value; left out, the record is a tombstone.
+    /// Sets the value, as [`key`](Self::key) does the key; left out, or `None`, the record is a tombstone.
     #[inline]
     #[must_use]
-    pub fn value<V: AsRef<[u8]> + ?Sized>(mut self, value: &'a V) -> Self {
-        self.value = Some(value.as_ref());
+    pub fn value<V: Serialize + ?Sized>(mut self, value: &'a V) -> Self {
+        self.value = value.payload();
         self
     }
 
@@ -88,6 +89,29 @@ impl<'a> Record<'a> {
     }
 }
 
+/// A record whose key and value are bytes by now.
+#[derive(Debug)]
+pub(super) struct Plain<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: Option<i32>,
+    pub(super) timestamp_ms: Option<i64>,
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: &'a [Header<'a>],
+}
+
+impl<'a> Plain<'a> {
+    #[inline]
+    pub(super) fn of(
+        record: &'a Record<'_>,
+        key: Option<&'a [u8]>,
+        value: Option<&'a [u8]>,
+    ) -> Self {
+        let Record { topic, partition, timestamp_ms, .. } = *record;
+        Self { topic, partition, timestamp_ms, key, value, headers: &record.headers }
+    }
+}
+
 /// A record that was not delivered, with the reason.
 ///
 /// Its bytes are its own, so it can be stored or sent again with [`Undelivered::record`].
@@ -117,8 +141,8 @@ impl Undelivered {
             topic: &self.topic,
             partition: Some(self.partition),
             timestamp_ms: Some(self.timestamp_ms),
-            key: self.key.as_deref(),
-            value: self.value.as_deref(),
+            key: self.key.as_deref().map_or(Payload::Null, Payload::Bytes),
+            value: self.value.as_deref().map_or(Payload::Null, Payload::Bytes),
             headers: self
                 .headers
                 .iter()

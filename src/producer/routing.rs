@@ -24,9 +24,16 @@ impl Core {
         if let Some(topic) = self.topics.get(name) {
             return Ok(topic);
         }
-        self.cluster.topic(name, deadline)?;
+        self.look_up(name, deadline)?;
         self.refresh_topic(name);
         self.topics.get(name).ok_or_else(|| unknown(name))
+    }
+
+    /// The topic in the cluster's metadata; `Closed` as soon as the producer closes.
+    pub(super) fn look_up(&self, name: &str, deadline: Deadline) -> Result<Arc<TopicInfo>> {
+        self.cluster.topic_while(name, deadline, &|| !self.is_closed()).map_err(|error| {
+            if self.is_closed() { Self::closed_error().with_topic(name) } else { error }
+        })
     }
 
     /// Takes over what newer metadata say about a topic.

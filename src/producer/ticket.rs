@@ -49,6 +49,11 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// The partition that the record goes to.
+    pub fn partition(&self) -> i32 {
+        self.outcome.partition()
+    }
+
     /// Waits until the record is stored or has failed.
     ///
     /// Blocks at most `delivery.timeout.ms` (counted from `send`) and a moment. The record's batch
