@@ -368,8 +368,7 @@ mod tests {
         })
     }
 
-    /// The bytes of Java's ShortSerializer, IntegerSerializer, LongSerializer, FloatSerializer, DoubleSerializer and
-    /// BooleanSerializer.
+    /// Those of `ShortSerializer` and its like in `org.apache.kafka.common.serialization`.
     #[test]
     fn numbers_have_the_bytes_of_javas_serializers() {
         assert_eq!(bytes(&-2_i16), Some(vec![0xff, 0xfe]));
