@@ -21,7 +21,7 @@ use crate::work::life::Life;
 use crate::work::plan::Plan;
 use crate::work::queue::{
     Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, NextUnit,
-    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, WorkQueue,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, Steered, WorkQueue,
 };
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
@@ -220,6 +220,14 @@ impl WorkQueue for MemoryQueue {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {
         let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX / 4);
         Ok(self.step(|life, now| life.give_back(unit, token, delay_ms, now)))
+    }
+
+    fn redrive(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {
+        Ok(self.step(|life, now| life.redrive(of, limit, now)))
+    }
+
+    fn drop_failed(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {
+        Ok(self.step(|life, now| life.drop_failed(of, limit, now)))
     }
 
     fn snapshot(&self, limits: SnapshotLimits) -> Result<Snapshot> {

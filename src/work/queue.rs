@@ -16,7 +16,8 @@
 //! an operation gives an error it may have happened all the same; every operation can be repeated.
 //!
 //! **Who calls what.** Workers: `heartbeat`, `claim`, `begin`, `renew`, `finish`, `finish_next`, `give_back`,
-//! `unregister`. The organiser that holds the lock: everything that takes a [`LeaderId`]. Tools: `snapshot`.
+//! `unregister`. The organiser that holds the lock: everything that takes a [`LeaderId`]. Tools: `snapshot`,
+//! `redrive`, `drop_failed`.
 //!
 //! **Dead letters.** A unit that failed [`QueueRules::max_attempts`] times without progress must leave a trace
 //! outside the queue before the low watermark passes it, since a queue that is lost is rebuilt from Kafka's
@@ -229,6 +230,8 @@ pub enum SkipReason {
     DeadLetter,
     /// The topic was deleted and made anew before they were handled.
     TopicRecreated,
+    /// Somebody dropped them, see [`WorkQueue::drop_failed`].
+    Dropped,
 }
 
 impl SkipReason {
@@ -238,12 +241,13 @@ impl SkipReason {
             Self::Retention => "retention",
             Self::DeadLetter => "dead-letter",
             Self::TopicRecreated => "topic-recreated",
+            Self::Dropped => "dropped",
         }
     }
 
     /// The reason of that name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        [Self::Retention, Self::DeadLetter, Self::TopicRecreated]
+        [Self::Retention, Self::DeadLetter, Self::TopicRecreated, Self::Dropped]
             .into_iter()
             .find(|reason| reason.name() == name)
     }
@@ -320,6 +324,23 @@ pub struct DeadUnit {
     pub owner: String,
     /// The last failure, for people.
     pub error: String,
+}
+
+/// What a call that steers did, see [`WorkQueue::redrive`] and [`WorkQueue::drop_failed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steered {
+    /// Units, those of the list of errors included.
+    pub units: usize,
+    /// Offsets of them.
+    pub records: i64,
+}
+
+impl Steered {
+    /// Adds what another call did.
+    pub fn add(&mut self, other: Self) {
+        self.units += other.units;
+        self.records += other.records;
+    }
 }
 
 /// One round of [`WorkQueue::audit`] over the whole queue, done in bounded slices. Start with
@@ -538,6 +559,25 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool>;
 
     // ---- tools
+
+    /// Puts at most `limit` failed units of a partition back to be worked on, with their attempts counted from zero: first
+    /// those that are dead, then those that the list of errors names, the oldest first. Fewer than `limit`: there are no more.
+    ///
+    /// A unit of the list of errors is done, so its range is taken out of what is done, and `low`, with it the
+    /// group's offset in Kafka, goes back to it if it lies below: it is as safe as any other unit again. It
+    /// leaves the list. An entry stays and nothing happens if its topic was made anew since, or if not all of its range
+    /// is done (it is planned again anyway).
+    ///
+    /// Needs no lock and may be called while everybody works. Who still holds an old lease of such a unit is refused. A
+    /// dead unit whose letter is just being stored may be handled and have a letter.
+    fn redrive(&self, of: &TopicPartition, limit: usize) -> Result<Steered>;
+
+    /// Gives at most `limit` failed units of a partition up for good. A dead unit is done without a dead letter, recorded
+    /// as skipped, so that `low` may pass it; an entry of the list of errors, which is done already, leaves the list and
+    /// cannot be redriven any more. Fewer than `limit`: there are no more.
+    ///
+    /// Needs no lock and may be called while everybody works.
+    fn drop_failed(&self, of: &TopicPartition, limit: usize) -> Result<Steered>;
 
     /// What the queue holds, for people and tools. Not one moment: each partition is consistent in itself.
     fn snapshot(&self, limits: SnapshotLimits) -> Result<Snapshot>;

@@ -21,11 +21,13 @@
 //! - `organiser`: the lock, partitions, plans.
 //! - `worker`: claim, begin, renew, finish, and how a unit is settled.
 //! - `mend`: promote, reap, audit, dead letters.
+//! - `steer`: what people do about failed units.
 //! - `view`: the snapshot.
 
 mod mend;
 mod organiser;
 mod state;
+mod steer;
 mod view;
 mod worker;
 

@@ -130,6 +130,8 @@ pub(super) struct Failure {
     pub(super) worker: String,
     pub(super) attempts: u32,
     pub(super) error: String,
+    /// The topic that the unit is of; `None` for an entry that is no unit.
+    pub(super) topic_id: Option<Uuid>,
 }
 
 /// An entry of the log of skipped ranges.
@@ -231,6 +233,32 @@ impl Life {
         done.insert(before.unwrap_or(start), end);
     }
 
+    /// Whether all of `[start, end)` is done.
+    pub(super) fn is_done(&self, of: &TopicPartition, start: i64, end: i64) -> bool {
+        let Some(part) = self.parts.get(of) else { return false };
+        let around = self.done.get(of).and_then(|done| done.range(..=start).next_back());
+        end <= part.low || around.is_some_and(|(_, &stop)| end <= stop)
+    }
+
+    /// Takes `[start, end)`, which is done, out of what is done. `low` goes back to it if it lies below.
+    pub(super) fn take_back(&mut self, of: &TopicPartition, start: i64, end: i64) {
+        let part = self.parts.get_mut(of).expect("what is done is of a partition");
+        let done = self.done.entry(of.clone()).or_default();
+        let (from, to) = if end <= part.low {
+            (start, std::mem::replace(&mut part.low, start))
+        } else {
+            let (&from, &to) = done.range(..=start).next_back().expect("the range is done");
+            done.remove(&from);
+            (from, to)
+        };
+        if from < start {
+            done.insert(from, start);
+        }
+        if end < to {
+            done.insert(end, to);
+        }
+    }
+
     /// Removes an id from a worker's list.
     pub(super) fn remove_hint(&mut self, list: &str, id: &str) {
         if let Some(entries) = self.lists.get_mut(list) {
@@ -309,11 +337,14 @@ impl Life {
             .collect();
         let parts: Vec<_> =
             self.parts.values().map(|part| (part.planned, part.low, part.committed)).collect();
+        // The one log that is not only for people: what it names can be redriven.
+        let failed: Vec<_> =
+            self.errors.iter().map(|failure| (&failure.unit, failure.topic_id)).collect();
         let silent_since = now - self.rules.worker_timeout.as_millis() as i64;
         let silent: Vec<_> =
             self.workers.by_name().into_iter().map(|(n, at)| (n, at <= silent_since)).collect();
         format!(
-            "{:?} {:?} {:?} {silent:?} {:?} {:?} {:?} {units:?} {parts:?} {:?} {:?}",
+            "{:?} {:?} {:?} {silent:?} {:?} {:?} {:?} {units:?} {parts:?} {failed:?} {:?} {:?}",
             self.leader.map(|(id, until)| (id, until > now)),
             self.work,
             self.lists,

@@ -88,6 +88,7 @@ impl Life {
             worker: worker.to_string(),
             attempts: 0,
             error: "the entry is no unit".to_owned(),
+            topic_id: None,
         });
     }
 
@@ -283,6 +284,7 @@ impl Life {
             worker: state.owner,
             attempts: state.attempts,
             error: why,
+            topic_id: self.parts.get(of).map(|part| part.topic_id),
         });
     }
 

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::work::plan::Plan;
 use crate::work::queue::{
     Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, Lease, NextUnit,
-    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, UNREADABLE_PER_CLAIM_MAX,
-    WorkQueue, stored_text,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, Steered,
+    UNREADABLE_PER_CLAIM_MAX, WorkQueue, stored_text,
 };
 use crate::work::redis::keys::Keys;
 use crate::work::redis::link::Link;
@@ -173,6 +173,11 @@ fn finished(mut fields: Fields) -> Result<Finished> {
         "refused" => Ok(Finished::Refused),
         verdict => Ok(Finished::Settled(fields.settled(verdict)?)),
     }
+}
+
+/// What a script that steers did.
+fn steered(mut fields: Fields) -> Result<Steered> {
+    Ok(Steered { units: fields.parse()?, records: fields.parse()? })
 }
 
 /// The unit that an entry spells.
@@ -403,6 +408,16 @@ impl WorkQueue for RedisQueue {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {
         let arguments = Arguments::new(unit).and(token).and_ms(delay);
         self.run(&self.scripts.give_back, &arguments.0)
+    }
+
+    fn redrive(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {
+        let arguments = Arguments::new(of).and(limit);
+        steered(Fields::of(self.run(&self.scripts.redrive, &arguments.0)?)?)
+    }
+
+    fn drop_failed(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {
+        let arguments = Arguments::new(of).and(limit);
+        steered(Fields::of(self.run(&self.scripts.drop_failed, &arguments.0)?)?)
     }
 
     fn snapshot(&self, limits: SnapshotLimits) -> Result<Snapshot> {

@@ -51,6 +51,11 @@ const SETTLE: &[&str] = &[
     include_str!("scripts/progress.lua"),
     include_str!("scripts/settle.lua"),
 ];
+const STEER: &[&str] = &[
+    include_str!("scripts/ranges.lua"),
+    include_str!("scripts/units.lua"),
+    include_str!("scripts/steering.lua"),
+];
 
 const FINISH: &[&str] = &[
     include_str!("scripts/ranges.lua"),
@@ -115,6 +120,8 @@ scripts! {
     finish: FINISH;
     finish_next: FINISH;
     give_back: SETTLE;
+    redrive: STEER;
+    drop_failed: STEER;
     view: &[];
     view_partition: PARTS;
 }

@@ -145,7 +145,7 @@ fn completed_of(entry: &str, now: i64) -> Result<CompleteEntry> {
 
 fn error_of(entry: &str, now: i64) -> Result<ErrorEntry> {
     let read = || {
-        let mut fields = entry.splitn(5, '\t');
+        let mut fields = entry.splitn(6, '\t');
         Some(ErrorEntry {
             age: age(fields.next()?.parse().ok()?, now),
             unit: fields.next()?.to_owned(),

@@ -4,7 +4,7 @@
 //! operation of the queue is one atomic step of [`Life`]; everything between two of them may be interleaved, and a few
 //! faults may come at any point: a worker or an organiser is killed, an answer is lost (the caller does not know that
 //! the step was made, and repeats it), every lease and lock runs out while its holder goes on unaware, the store comes
-//! back empty, a handler fails. In every state that can be reached:
+//! back empty, a handler fails. Somebody may steer at any point: redrive what failed, or drop it. In every state that can be reached:
 //!
 //! - `[low, planned)` is tiled by outstanding units and done ranges;
 //! - whatever is done was handled, or given up with its dead letter stored;
@@ -43,6 +43,10 @@ struct Faults {
     jumps: u8,
     empty_stores: u8,
     failures: u8,
+    /// No fault: somebody has everything that failed worked on again.
+    redrives: u8,
+    /// No fault: somebody drops everything that failed.
+    drops: u8,
 }
 
 /// What is explored.
@@ -53,7 +57,15 @@ struct Scope {
     faults: Faults,
 }
 
-const NONE: Faults = Faults { kills: 0, lost_answers: 0, jumps: 0, empty_stores: 0, failures: 0 };
+const NONE: Faults = Faults {
+    kills: 0,
+    lost_answers: 0,
+    jumps: 0,
+    empty_stores: 0,
+    failures: 0,
+    redrives: 0,
+    drops: 0,
+};
 const ONE_OF_EACH: [Faults; 5] = [
     Faults { kills: 1, ..NONE },
     Faults { lost_answers: 1, ..NONE },
@@ -61,6 +73,10 @@ const ONE_OF_EACH: [Faults; 5] = [
     Faults { empty_stores: 1, ..NONE },
     Faults { failures: 1, ..NONE },
 ];
+
+/// Failures enough for a dead unit, and what people do about it.
+const STEERED: [Faults; 2] =
+    [Faults { failures: 2, redrives: 1, ..NONE }, Faults { failures: 2, drops: 1, ..NONE }];
 
 impl Faults {
     fn and(self, other: Self) -> Self {
@@ -70,6 +86,8 @@ impl Faults {
             jumps: self.jumps + other.jumps,
             empty_stores: self.empty_stores + other.empty_stores,
             failures: self.failures + other.failures,
+            redrives: self.redrives + other.redrives,
+            drops: self.drops + other.drops,
         }
     }
 }
@@ -239,6 +257,21 @@ impl World {
             self.step("the store comes back empty", &mut next, |w| {
                 w.faults.empty_stores -= 1;
                 w.life = Life::new(rules());
+            });
+        }
+        let (now, of) = (self.now, partition());
+        if self.faults.redrives > 0 {
+            self.step("somebody redrives", &mut next, |w| {
+                w.faults.redrives -= 1;
+                w.life.redrive(&of, usize::MAX, now);
+            });
+        }
+        if self.faults.drops > 0 {
+            self.step("somebody drops what failed", &mut next, |w| {
+                w.faults.drops -= 1;
+                let dead = w.life.dead_ranges(&of);
+                w.given_up |= dead.into_iter().fold(0, |all, (start, end)| all | bits(start, end));
+                w.life.drop_failed(&of, usize::MAX, now);
             });
         }
         next
@@ -561,9 +594,12 @@ fn no_interleaving_without_faults_breaks_anything() {
 #[test]
 fn no_interleaving_with_faults_breaks_anything() {
     let all = std::env::var_os("OTTLA_EXHAUSTIVE").is_some();
-    let mut scopes = ONE_OF_EACH.to_vec();
+    let mut scopes = [&ONE_OF_EACH[..], &STEERED].concat();
     if all {
         scopes.clear();
+        for steered in STEERED {
+            scopes.extend(ONE_OF_EACH.iter().map(|other| steered.and(*other)));
+        }
         for (place, one) in ONE_OF_EACH.iter().enumerate() {
             scopes.extend(ONE_OF_EACH.iter().take(place + 1).map(|other| one.and(*other)));
         }

@@ -3,6 +3,7 @@
 //! - `rig`: a queue under test whose clock stands still and whose store can be injured.
 //! - `bench`: one partition, one organiser and two workers on such a queue.
 //! - `rules`, `holes`: every rule and every hole of the natural reading, by name, on each queue.
+//! - `steering`: what people do about failed units, on each queue.
 //! - `world`: Kafka, organisers and workers around the queues, driven step by step; asserts the invariant after
 //!   every step and that both queues give the same answers.
 //! - `random`: random worlds.
@@ -16,4 +17,5 @@ mod holes;
 mod random;
 mod rig;
 mod rules;
+mod steering;
 mod world;

@@ -311,6 +311,16 @@ impl<'a> World<'a> {
         }
     }
 
+    /// People have at most `most` failed units worked on again.
+    pub(super) fn redrive(&mut self, index: usize, most: usize) {
+        self.each(|queue| queue.redrive(&partition(index), most));
+    }
+
+    /// People drop at most `most` failed units.
+    pub(super) fn drop_failed(&mut self, index: usize, most: usize) {
+        self.each(|queue| queue.drop_failed(&partition(index), most));
+    }
+
     // ---- workers
 
     /// `hears`: or the answer is lost.

@@ -13,7 +13,8 @@ end
 local function give_up(partition, id, unit, why, time)
   local first, last = range_of(id)
   record_skip(partition, first, last, 'dead-letter', time)
-  log('error', ERROR_LOG_MAX, int(time), id, unit.owner, int(unit.attempts), why)
+  local topic_id = redis.call('HGET', base .. 'part:' .. partition, 'tid') or ''
+  log('error', ERROR_LOG_MAX, int(time), id, unit.owner, int(unit.attempts), why, topic_id)
 end
 
 local function log_progress(id, unit, position, time)
