@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -95,6 +95,11 @@ impl Cluster {
     /// The present snapshot; empty before the first answer. Never blocks.
     pub(crate) fn metadata(&self) -> Arc<Metadata> {
         self.refresher.metadata()
+    }
+
+    /// How long ago the brokers last answered; since the client was made before the first answer.
+    pub(crate) fn metadata_age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.refresher.received())
     }
 
     /// The present snapshot, once there is one: the first call waits for it until `deadline`.

@@ -134,6 +134,11 @@ impl Refresher {
         Arc::clone(&self.current.read())
     }
 
+    /// When metadata was last received; at first, when the client was made.
+    pub(crate) fn received(&self) -> Instant {
+        self.state.lock().received
+    }
+
     /// Asks for a refresh that names `topics` too, without waiting for it.
     pub(crate) fn request(&self, topics: &[&str]) -> u64 {
         let mut state = self.state.lock();

@@ -281,12 +281,14 @@ impl Partition {
         Some((batch, stamp))
     }
 
-    /// Gives all open sequences a newer identity than `old`, unless that happened already.
-    pub(super) fn restart(&self, old: Identity, new: Identity) {
+    /// Gives all open sequences a newer identity than `old`, unless that happened already: tells whether it did so now.
+    pub(super) fn restart(&self, old: Identity, new: Identity) -> bool {
         let mut state = self.state.lock();
-        if state.on_wire == 0 && state.sequences.identity() == Some(old) {
+        let due = state.on_wire == 0 && state.sequences.identity() == Some(old);
+        if due {
             state.sequences.restart(new);
         }
+        due
     }
 
     /// The batch is stored; it has left the wire.

@@ -40,6 +40,8 @@ pub(super) struct Batch {
     /// Bytes of `buffer.memory` that it holds.
     pub(super) reserved: usize,
     pub(super) records: u32,
+    /// Its bytes before compression, once it is encoded.
+    pub(super) plain_bytes: usize,
     /// When its first record came.
     pub(super) opened: Instant,
     /// How often it was sent.
@@ -75,6 +77,7 @@ impl Batch {
             callbacks: PendingList::default(),
             reserved,
             records: 0,
+            plain_bytes: 0,
             opened,
             attempts: 0,
             maybe_stored: false,
@@ -113,6 +116,9 @@ impl Batch {
         wanted: Option<Stamp>,
         compressor: &mut Compressor,
     ) -> Result<Bytes> {
+        if let Body::Open(builder) = &self.body {
+            self.plain_bytes = builder.len();
+        }
         let body = std::mem::replace(&mut self.body, Body::Encoded(Bytes::new()));
         let mut bytes = match body {
             // A stamp that follows computes the checksum.

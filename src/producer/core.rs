@@ -31,6 +31,8 @@ use super::failures::Failures;
 use super::flight::Flight;
 use super::id::Identities;
 use super::memory::Memory;
+use super::monitor::{Failed, Monitor};
+use super::observer::Watcher;
 use super::partitioner::Partitioner;
 use super::queue::ReadyQueue;
 use super::record::Undelivered;
@@ -71,6 +73,7 @@ pub(super) struct Core {
     pub(super) failures: Failures,
     /// What the user has in the place of the built-in rule.
     pub(super) partitioner: Option<Arc<dyn Partitioner>>,
+    pub(super) monitor: Monitor,
     writers: Mutex<Writers>,
     /// Connections opened so far, by all writers: a number belongs to one of them.
     connections: AtomicU64,
@@ -97,6 +100,7 @@ impl Core {
         cluster: Arc<Cluster>,
         callbacks: Callbacks,
         partitioner: Option<Arc<dyn Partitioner>>,
+        watcher: Watcher,
     ) -> Self {
         let request_room = config.max_request_size.saturating_sub(REQUEST_OVERHEAD);
         let grown = config.batch_size.saturating_mul(BATCH_GROWTH);
@@ -120,6 +124,7 @@ impl Core {
             undelivered: Mutex::default(),
             failures: Failures::default(),
             partitioner,
+            monitor: Monitor::new(watcher),
             writers: Mutex::default(),
             connections: AtomicU64::new(0),
             limits,
@@ -173,7 +178,7 @@ impl Core {
     /// Ends a batch that is nowhere else any more. A batch whose outcome was resolved before (it
     /// expired on the wire) only gives back what it holds.
     pub(super) fn settle(&self, mut batch: Batch, result: BatchResult) {
-        self.tell_failure(&mut batch, &result);
+        let failed = self.tell_failure(&mut batch, &result);
         let outcome = Arc::clone(&batch.outcome);
         let reserved = batch.reserved;
         let callbacks = self.recycle(batch);
@@ -185,25 +190,36 @@ impl Core {
             return;
         }
         self.resolve(outcome, callbacks, result, held);
+        if let Some(failed) = failed {
+            self.monitor.failed(&failed);
+        }
     }
 
     /// Resolves the outcome of a batch that is still on the wire; its memory stays reserved until
-    /// the answer comes.
-    pub(super) fn resolve_on_wire(&self, batch: &mut Batch, result: BatchResult) {
-        self.tell_failure(batch, &result);
+    /// the answer comes. Gives what the monitor is to be told when no lock is held.
+    pub(super) fn resolve_on_wire(&self, batch: &mut Batch, result: BatchResult) -> Option<Failed> {
+        let failed = self.tell_failure(batch, &result);
         let callbacks = std::mem::take(&mut batch.callbacks);
         let held = batch.reserved.min(callbacks.len() * CALLBACK_BYTES);
         batch.reserved -= held;
         self.resolve(Arc::clone(&batch.outcome), callbacks, result, held);
+        failed
     }
 
     /// Tells the channel of failures, once: a batch that expired on the wire is settled later again.
-    fn tell_failure(&self, batch: &mut Batch, result: &BatchResult) {
-        if let BatchResult::Failed(error) = result
-            && !batch.outcome.is_resolved()
-        {
-            self.failures.tell(batch, |_| Some(error.clone()));
+    /// Gives what the monitor is to be told.
+    fn tell_failure(&self, batch: &mut Batch, result: &BatchResult) -> Option<Failed> {
+        let BatchResult::Failed(error) = result else { return None };
+        if batch.outcome.is_resolved() {
+            return None;
         }
+        self.failures.tell(batch, |_| Some(error.clone()));
+        Some(Failed {
+            topic: batch.outcome.topic()?,
+            partition: batch.outcome.partition(),
+            records: batch.records,
+            error: error.clone(),
+        })
     }
 
     /// Resolves, and queues the callbacks, which hold on to `held` bytes until they have run.

@@ -20,6 +20,8 @@ use super::batch::Batch;
 pub(super) struct Sent {
     pub(super) version: i16,
     pub(super) batches: Vec<(Arc<Partition>, Batch)>,
+    /// When it was written.
+    pub(super) written: Instant,
     /// When the answer is overdue.
     pub(super) overdue: Instant,
 }
@@ -31,6 +33,8 @@ pub(super) struct Flight {
     count: AtomicUsize,
     /// The writer has something to send but waits for answers.
     held_back: AtomicBool,
+    /// Somebody tells how the connection ended.
+    end_told: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -48,6 +52,7 @@ impl Flight {
             state: Mutex::new(state),
             count: AtomicUsize::new(0),
             held_back: AtomicBool::new(false),
+            end_told: AtomicBool::new(false),
         }
     }
 
@@ -91,6 +96,11 @@ impl Flight {
     /// Whether the connection is done with.
     pub(super) fn is_closed(&self) -> bool {
         self.state.lock().closed
+    }
+
+    /// Whether the caller is the first to know that the connection ends, and so tells the reason.
+    pub(super) fn is_first_to_tell(&self) -> bool {
+        !self.end_told.swap(true, Ordering::SeqCst)
     }
 
     /// Calls `visit` for each batch under way.

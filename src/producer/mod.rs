@@ -22,6 +22,9 @@
 //! topics        snapshots of the topics that were sent to
 //! id, init      the producer id; thread ottla-id asks for it
 //! callbacks     thread ottla-cb
+//! monitor       every event: counted, logged, told to the observer
+//! metrics/      the counts, Producer::metrics, Prometheus
+//! observer      events for the user's code
 //! core          what the threads share; where every batch ends
 //! ```
 //!
@@ -55,8 +58,11 @@ mod flight;
 mod id;
 mod init;
 mod memory;
+mod metrics;
 #[cfg(test)]
 mod model_tests;
+mod monitor;
+mod observer;
 pub(crate) mod partitioner;
 #[expect(clippy::module_inception, reason = "the public type of the module")]
 mod producer;
@@ -71,8 +77,15 @@ mod serialize;
 mod tests;
 mod ticket;
 mod topics;
+#[cfg(test)]
+mod watch_tests;
 mod writer;
 
+pub use metrics::{BrokerMetrics, ProducerMetrics, Times, TopicMetrics};
+pub use observer::{
+    BatchAcknowledged, BatchFailed, BatchRetried, BatchSent, ConnectionLost, ConnectionOpened,
+    EpochBumped, MetadataChanged, Observer, Throttled,
+};
 pub use partitioner::{PartitionRequest, Partitioner, RoundRobin};
 pub use producer::{Producer, ProducerBuilder};
 pub use record::{Record, Rejected, Undelivered};

@@ -11,6 +11,7 @@ use super::accumulator::Appended;
 use super::batch::HEAD_BYTES;
 use super::callbacks::{Callback, Callbacks};
 use super::core::Core;
+use super::observer::{Observer, Watcher};
 use super::partitioner::{PartitionRequest, Partitioner, RoundRobin, partition_of_key};
 use super::record::{Plain, Record, Rejected, Undelivered};
 use super::router;
@@ -56,7 +57,7 @@ const TOPIC_CHANGES_MAX: usize = 8;
 /// # }
 /// ```
 pub struct Producer {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     /// The router and the thread of callbacks, until they are joined.
     threads: Mutex<Option<(Thread, Thread)>>,
 }
@@ -75,6 +76,7 @@ pub struct ProducerBuilder {
     client: Client,
     config: ProducerConfig,
     partitioner: Option<Arc<dyn Partitioner>>,
+    watcher: Watcher,
 }
 
 impl fmt::Debug for ProducerBuilder {
@@ -82,6 +84,7 @@ impl fmt::Debug for ProducerBuilder {
         f.debug_struct("ProducerBuilder")
             .field("config", &self.config)
             .field("partitioner", &self.partitioner.is_some())
+            .field("watcher", &self.watcher)
             .finish_non_exhaustive()
     }
 }
@@ -90,7 +93,7 @@ producer_properties! { config_setters ProducerBuilder }
 
 impl ProducerBuilder {
     pub(crate) fn new(client: Client, config: ProducerConfig) -> Self {
-        Self { client, config, partitioner: None }
+        Self { client, config, partitioner: None, watcher: Watcher::default() }
     }
 
     /// Picks the partitions of records that have none set; comes before `partitioner.class`. Defaults to Java's built-in
@@ -101,6 +104,14 @@ impl ProducerBuilder {
         self
     }
 
+    /// Tells `observer` what the producer does: see [`Observer`] for which thread calls it, and how long it may take.
+    /// A later call replaces it.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.watcher = Watcher::new(observer);
+        self
+    }
+
     /// Starts the producer; talks to no broker yet.
     ///
     /// # Errors
@@ -108,7 +119,7 @@ impl ProducerBuilder {
     /// `acks=all` and at most five requests in flight; `delivery.timeout.ms` must not be below
     /// `linger.ms` + `request.timeout.ms`); `Io` when a thread cannot be started.
     pub fn build(self) -> Result<Producer> {
-        let Self { client, config, partitioner } = self;
+        let Self { client, config, partitioner, watcher } = self;
         let partitioner = partitioner.or_else(|| match config.partitioner_class {
             PartitionerClass::BuiltIn => None,
             PartitionerClass::RoundRobin => Some(Arc::new(RoundRobin::new()) as Arc<_>),
@@ -117,7 +128,8 @@ impl ProducerBuilder {
         let client_config = Arc::clone(cluster.config());
         check(&config, client_config.request_timeout)?;
         let (callbacks, settled) = Callbacks::new();
-        let core = Arc::new(Core::new(config, client_config, cluster, callbacks, partitioner));
+        let core =
+            Arc::new(Core::new(config, client_config, cluster, callbacks, partitioner, watcher));
         let of_router = Arc::clone(&core);
         let router = threads::spawn("ottla-router", move || router::run(&of_router))?;
         let of_callbacks = Arc::clone(&core);
@@ -493,12 +505,22 @@ impl Producer {
             );
             Error::new(ErrorKind::BufferFull, message)
         };
-        let Some(deadline) = patience.deadline(core.config.max_block) else { return Err(full()) };
+        let start = clock::now();
+        let waited = |refused| {
+            let now = clock::now();
+            core.monitor.meters.waited(now.saturating_duration_since(start), refused, now);
+        };
+        let Some(deadline) = patience.deadline(core.config.max_block) else {
+            waited(true);
+            return Err(full());
+        };
         // Open batches hold memory too: while somebody waits they do not sit out their linger.
         if core.memory.reserve(bytes, deadline, || core.is_closed(), || core.ring_all()) {
+            waited(false);
             *grant = bytes;
             return Ok(());
         }
+        waited(!core.is_closed());
         Err(if core.is_closed() { Core::closed_error() } else { full() })
     }
 

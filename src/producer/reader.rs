@@ -15,9 +15,10 @@ use super::answer::{Meaning, meaning};
 use super::batch::Batch;
 use super::core::Core;
 use super::flight::{Flight, Sent};
+use super::monitor::Failed;
 use super::queue::ReadyQueue;
 use super::sequence::Verdict;
-use super::ticket::BatchResult;
+use super::ticket::{BatchResult, Piece};
 use crate::clock;
 use crate::error::{Error, ErrorKind};
 use crate::net::ResponseReceiver;
@@ -37,6 +38,7 @@ pub(super) fn run(
     mut receiver: ResponseReceiver,
     broker: &str,
 ) {
+    let meter = core.monitor.meters.broker(queue.broker, clock::now());
     let why = loop {
         // Without a deadline: the writer watches over answers that are overdue, and ends the
         // connection, which ends this.
@@ -46,12 +48,13 @@ pub(super) fn run(
                 let Some(sent) = flight.pop() else {
                     break Error::new(ErrorKind::Protocol, "an answer came that nobody waits for");
                 };
-                if response.throttle_time_ms > 0 && sent.version >= CLIENT_THROTTLES {
-                    let pause =
-                        Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
-                    flight.throttle(clock::now() + pause);
+                let now = clock::now();
+                let pause = Duration::from_millis(response.throttle_time_ms.max(0) as u64);
+                if !pause.is_zero() && sent.version >= CLIENT_THROTTLES {
+                    flight.throttle(now + pause);
                 }
-                answered(core, sent, response, broker);
+                core.monitor.answered(&meter, broker, sent.written, pause, now);
+                answered(core, sent, response, broker, now);
                 let under_way = flight.count();
                 let slot_came_free = under_way + 1 >= core.config.max_in_flight as usize;
                 if (under_way == 0 || slot_came_free) && flight.release_held() {
@@ -62,16 +65,18 @@ pub(super) fn run(
         }
     };
     let why = why.with_broker(broker);
-    if flight.count() > 0 {
-        log::warn!("producer: {why}");
+    let tells = flight.is_first_to_tell();
+    let under_way = flight.close();
+    let lost = under_way.len();
+    return_all(core, under_way, &why);
+    if tells {
+        core.monitor.disconnected(&meter, queue.broker, lost, &why);
     }
-    return_all(core, flight.close(), &why);
     queue.ring();
 }
 
 /// Brings each batch of a request its answer.
-fn answered(core: &Arc<Core>, sent: Sent, response: ProduceResponse, broker: &str) {
-    let now = clock::now();
+fn answered(core: &Arc<Core>, sent: Sent, response: ProduceResponse, broker: &str, now: Instant) {
     let version = sent.version;
     let mut answers = Answers { topics: response.responses, endpoints: response.node_endpoints };
     for (partition, batch) in sent.batches {
@@ -134,7 +139,9 @@ fn settle(
         let last_offset = base_offset.map(|base| base + i64::from(batch.records) - 1);
         partition.acked(batch.number, last_offset);
         let append_time_ms = (answer.log_append_time_ms >= 0).then_some(answer.log_append_time_ms);
+        let records = batch.records;
         core.settle(batch, BatchResult::Stored { base_offset, append_time_ms });
+        core.monitor.acknowledged(partition, records, base_offset, broker, now);
         return;
     }
     let error = Error::from_code(code, answer.error_message.as_deref())
@@ -189,7 +196,7 @@ fn give_back(
         core.settle(batch, BatchResult::Failed(error));
         return;
     }
-    log::debug!("producer: {}-{} again: {error}", partition.topic, partition.index);
+    core.monitor.retried(partition, &batch, &error, now);
     batch.last_error = Some(error);
     if let Some((batch, error)) = partition.returned(batch, now, |failures| core.backoff(failures))
     {
@@ -226,6 +233,7 @@ fn cut_in_two(core: &Arc<Core>, partition: &Arc<Partition>, batch: Batch, error:
     if batch.outcome.is_resolved() {
         return give_up_expired(core, partition, batch, error);
     }
+    core.monitor.split(partition, batch.records, error);
     let half = batch.records.div_ceil(2);
     replace(core, partition, batch, error, true, |index| Ok(u32::from(index >= half)));
 }
@@ -271,7 +279,20 @@ fn replace(
                 core.unfinished.add(&piece.outcome);
             }
             partition.cut(batch.number, pieces, too_large);
+            let errors = map.iter().filter_map(|piece| match piece {
+                Piece::Failed(error) => Some(error),
+                Piece::Moved(..) => None,
+            });
+            let failed = errors.clone().next().cloned().map(|error| Failed {
+                topic: Arc::clone(&partition.topic),
+                partition: partition.index,
+                records: errors.count() as u32,
+                error,
+            });
             core.settle(batch, BatchResult::Split(map));
+            if let Some(failed) = failed {
+                core.monitor.failed(&failed);
+            }
         }
         Err(unreadable) => {
             partition.failed(&batch, true);

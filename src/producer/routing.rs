@@ -46,7 +46,7 @@ impl Core {
         let Some(now) = metadata.topic(name) else { return };
         let id = now.id.unwrap_or(Uuid::ZERO);
         let mut gone = Vec::new();
-        self.topics.replace(name, |old| {
+        let present = self.topics.replace(name, |old| {
             let old = old.filter(|old| old.generation < generation || old.partitions.is_empty());
             let same = old.filter(|old| is_same(old.id, id));
             if let Some(old) = old
@@ -56,6 +56,9 @@ impl Core {
             }
             Some(self.snapshot(name, now, generation, same))
         });
+        if let Some(topic) = &present {
+            self.monitor.metadata_changed(name, topic);
+        }
         if !gone.is_empty() {
             log::warn!("producer: topic {name} was deleted and made again");
         }

@@ -21,6 +21,7 @@ use super::backlog::{IdentityState, Look, Taker};
 use super::batch::Batch;
 use super::core::{Core, REQUEST_OVERHEAD, thread_name};
 use super::flight::{Flight, Sent};
+use super::metrics::BrokerMeter;
 use super::queue::ReadyQueue;
 use super::reader;
 use super::ticket::BatchResult;
@@ -89,6 +90,7 @@ struct Link {
     flight: Arc<Flight>,
     reader: Thread,
     broker: String,
+    meter: Arc<BrokerMeter>,
     named: Result<i16>,
     with_ids: Option<i16>,
 }
@@ -176,16 +178,9 @@ impl<'a> Writer<'a> {
             if let Look::NeedsEpoch(old) = look {
                 match core.identities.newer_than(old) {
                     Some(new) => {
-                        log::info!(
-                            "{}-{}: producer epoch {} of id {} follows epoch {} of id {}",
-                            partition.topic,
-                            partition.index,
-                            new.epoch,
-                            new.id,
-                            old.epoch,
-                            old.id
-                        );
-                        partition.restart(old, new);
+                        if partition.restart(old, new) {
+                            core.monitor.epoch_bumped(partition, old, new);
+                        }
                         look = partition.look(&taker, now, &mut expired);
                     }
                     None => core.request_identity(),
@@ -261,6 +256,7 @@ impl<'a> Writer<'a> {
         self.next_expiry = now + self.expiry_tick;
         let Some(link) = &self.link else { return };
         let core = self.core;
+        let mut failed = Vec::new();
         link.flight.for_each(|partition, batch| {
             if batch.opened + core.limits.delivery_timeout <= now && !batch.outcome.is_resolved() {
                 let error = core
@@ -268,9 +264,12 @@ impl<'a> Writer<'a> {
                     .with_partition(&partition.topic, partition.index)
                     .with_broker(&link.broker)
                     .maybe_persisted(true);
-                core.resolve_on_wire(batch, BatchResult::Failed(error));
+                failed.extend(core.resolve_on_wire(batch, BatchResult::Failed(error)));
             }
         });
+        for failed in failed {
+            core.monitor.failed(&failed);
+        }
     }
 
     /// Makes sure that there is a connection; hands all partitions to the router if there cannot
@@ -291,7 +290,7 @@ impl<'a> Writer<'a> {
                 true
             }
             Err(error) => {
-                log::warn!("producer: {error}");
+                self.core.monitor.unreachable(self.queue.broker, &error);
                 let now = clock::now();
                 for partition in self.list.drain(..) {
                     partition.unreachable(now, &error, |failures| self.core.backoff(failures));
@@ -317,15 +316,24 @@ impl<'a> Writer<'a> {
         let label = broker.clone();
         let reader =
             threads::spawn(&name, move || reader::run(&core, &queue, &theirs, receiver, &label))?;
-        Ok(Link { number, sender, flight, reader, broker, named, with_ids })
+        let id = self.queue.broker;
+        let meter = self.core.monitor.meters.broker(id, clock::now());
+        self.core.monitor.connected(&meter, &flight, id, &broker);
+        Ok(Link { number, sender, flight, reader, broker, meter, named, with_ids })
     }
 
     /// Ends a connection: what is under way comes back, the reader ends.
     fn disconnect(&mut self, link: Link, why: &Error) {
+        let tells = link.flight.is_first_to_tell();
         link.sender.shutdown();
         let why = why.clone().with_broker(&link.broker);
-        reader::return_all(self.core, link.flight.close(), &why);
+        let under_way = link.flight.close();
+        let lost = under_way.len();
+        reader::return_all(self.core, under_way, &why);
         link.reader.join();
+        if tells {
+            self.core.monitor.disconnected(&link.meter, self.queue.broker, lost, &why);
+        }
     }
 
     /// Builds one request out of what is ready and writes it.
@@ -384,12 +392,13 @@ impl<'a> Writer<'a> {
             return fail_all(core, batches, &error);
         }
         let acks = core.config.acks;
-        let request = request(&batches, payloads, core);
         let now = clock::now();
+        core.monitor.sending(&link.meter, &link.broker, &batches, &payloads, now);
+        let request = request(&batches, payloads, core);
         let deadline = Deadline::after(now, core.client.request_timeout);
         let expects_answer = acks != Acks::None;
         if expects_answer {
-            let sent = Sent { version, batches, overdue: deadline.instant() };
+            let sent = Sent { version, batches, written: now, overdue: deadline.instant() };
             if let Err(sent) = link.flight.push(sent) {
                 let why = Error::new(ErrorKind::Disconnected, "the connection ended");
                 reader::return_unsent(core, sent, &why);
@@ -406,13 +415,15 @@ impl<'a> Writer<'a> {
                 drop(request);
                 for (partition, batch) in batches {
                     partition.acked(batch.number, None);
+                    let records = batch.records;
                     let stored = BatchResult::Stored { base_offset: None, append_time_ms: None };
                     core.settle(batch, stored);
+                    core.monitor.acknowledged(&partition, records, None, &link.broker, now);
                 }
             }
             Err(error) => {
                 let link = self.link.take().expect("it was just used");
-                let sent = Sent { version, batches, overdue: deadline.instant() };
+                let sent = Sent { version, batches, written: now, overdue: deadline.instant() };
                 reader::return_all(core, vec![sent], &error);
                 self.disconnect(link, &error);
             }
