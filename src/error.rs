@@ -57,6 +57,8 @@ pub enum ErrorKind {
     NoLeader,
     /// The record is larger than `max.request.size` or the broker's limit.
     RecordTooLarge,
+    /// The record was dropped by [`Producer::purge`](crate::Producer::purge).
+    Purged,
     /// No space became free in the producer's buffer in time.
     BufferFull,
     /// The object was closed.
@@ -315,6 +317,7 @@ impl Error {
             | ErrorKind::Corrupt
             | ErrorKind::OffsetOutOfRange
             | ErrorKind::RecordTooLarge
+            | ErrorKind::Purged
             | ErrorKind::BufferFull
             | ErrorKind::Closed
             | ErrorKind::LeaseLost

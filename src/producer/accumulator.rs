@@ -430,6 +430,11 @@ impl Partition {
         state.give_up()
     }
 
+    /// Gives up all batches that are not on the wire, and goes on.
+    pub(super) fn purge(&self) -> Vec<Batch> {
+        self.state.lock().give_up()
+    }
+
     /// Whether it has been offered to `queue`: to find what a full channel did not carry.
     pub(super) fn is_listed_on(&self, queue: &Arc<ReadyQueue>) -> bool {
         let state = self.state.lock();

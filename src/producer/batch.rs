@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::accumulator::Partition;
-use super::callbacks::{Pending, PendingList};
+use super::callbacks::{CALLBACK_BYTES, Pending, PendingList};
 use super::record::Undelivered;
 use super::sequence::{Identity, Number, Stamp};
 use super::ticket::{BatchOutcome, Piece};
@@ -48,6 +48,8 @@ pub(super) struct Batch {
     pub(super) attempts: u32,
     /// Whether an attempt ended without a definite refusal.
     pub(super) maybe_stored: bool,
+    /// Whether its records were told a failure while it was on the wire: see [`Batch::detach`].
+    pub(super) given_up: bool,
     /// Why the last attempt failed.
     pub(super) last_error: Option<Error>,
     stamped: Option<Stamp>,
@@ -81,6 +83,7 @@ impl Batch {
             opened,
             attempts: 0,
             maybe_stored: false,
+            given_up: false,
             last_error: None,
             stamped: None,
             sum: None,
@@ -144,6 +147,41 @@ impl Batch {
         }
         self.body = Body::Encoded(bytes.clone());
         Ok(bytes)
+    }
+
+    /// Whether its records have been told an end, or are about to be: what is left of it is its memory
+    /// and its place in the sequence.
+    pub(super) fn is_over(&self) -> bool {
+        self.given_up || self.outcome.is_resolved()
+    }
+
+    /// Gives up a batch that is on the wire: what this returns is to be failed in its place, once no
+    /// lock is held. What is left waits for the answer and holds the memory until then.
+    pub(super) fn detach(&mut self) -> Self {
+        let bytes = match &self.body {
+            Body::Encoded(bytes) => bytes.clone(),
+            Body::Open(_) => unreachable!("what is on the wire is encoded"),
+        };
+        let callbacks = std::mem::take(&mut self.callbacks);
+        let reserved = self.reserved.min(callbacks.len() * CALLBACK_BYTES);
+        self.reserved -= reserved;
+        self.given_up = true;
+        Self {
+            number: self.number,
+            outcome: Arc::clone(&self.outcome),
+            callbacks,
+            reserved,
+            records: self.records,
+            plain_bytes: self.plain_bytes,
+            opened: self.opened,
+            attempts: self.attempts,
+            maybe_stored: true,
+            given_up: false,
+            last_error: self.last_error.clone(),
+            stamped: self.stamped,
+            sum: self.sum,
+            body: Body::Encoded(bytes),
+        }
     }
 
     /// Its callbacks, and its buffer if nobody else has a piece of it.

@@ -175,18 +175,18 @@ impl Core {
         }
     }
 
-    /// Ends a batch that is nowhere else any more. A batch whose outcome was resolved before (it
-    /// expired on the wire) only gives back what it holds.
+    /// Ends a batch that is nowhere else any more. One that was given up before, on the wire, only gives
+    /// back what it holds.
     pub(super) fn settle(&self, mut batch: Batch, result: BatchResult) {
         let failed = self.tell_failure(&mut batch, &result);
-        let outcome = Arc::clone(&batch.outcome);
+        let (outcome, is_over) = (Arc::clone(&batch.outcome), batch.is_over());
         let reserved = batch.reserved;
         let callbacks = self.recycle(batch);
         // Memory first: whoever waits for the outcome finds it free.
         let held = reserved.min(callbacks.len() * CALLBACK_BYTES);
         self.memory.release(reserved - held);
-        if outcome.is_resolved() {
-            debug_assert!(callbacks.is_empty(), "callbacks ran when the batch expired");
+        if is_over {
+            debug_assert!(callbacks.is_empty(), "its callbacks went with what was detached");
             return;
         }
         self.resolve(outcome, callbacks, result, held);
@@ -195,31 +195,22 @@ impl Core {
         }
     }
 
-    /// Resolves the outcome of a batch that is still on the wire; its memory stays reserved until
-    /// the answer comes. Gives what the monitor is to be told when no lock is held.
-    pub(super) fn resolve_on_wire(&self, batch: &mut Batch, result: BatchResult) -> Option<Failed> {
-        let failed = self.tell_failure(batch, &result);
-        let callbacks = std::mem::take(&mut batch.callbacks);
-        let held = batch.reserved.min(callbacks.len() * CALLBACK_BYTES);
-        batch.reserved -= held;
-        self.resolve(Arc::clone(&batch.outcome), callbacks, result, held);
-        failed
-    }
-
     /// Tells the channel of failures, once: a batch that expired on the wire is settled later again.
     /// Gives what the monitor is to be told.
     fn tell_failure(&self, batch: &mut Batch, result: &BatchResult) -> Option<Failed> {
         let BatchResult::Failed(error) = result else { return None };
-        if batch.outcome.is_resolved() {
+        if batch.is_over() {
             return None;
         }
         self.failures.tell(batch, |_| Some(error.clone()));
-        Some(Failed {
+        let failed = Failed {
             topic: batch.outcome.topic()?,
             partition: batch.outcome.partition(),
             records: batch.records,
             error: error.clone(),
-        })
+        };
+        self.monitor.count_failed(&failed);
+        Some(failed)
     }
 
     /// Resolves, and queues the callbacks, which hold on to `held` bytes until they have run.
@@ -377,6 +368,11 @@ impl Core {
         writers.flights.push(Arc::downgrade(flight));
     }
 
+    /// The requests under way of all connections.
+    pub(super) fn flights(&self) -> Vec<Arc<Flight>> {
+        self.writers.lock().flights.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Abandons what is on the wire, without waiting for anybody.
     pub(super) fn abandon_flights(&self, error: &Error) {
         let flights = std::mem::take(&mut self.writers.lock().flights);
@@ -406,7 +402,7 @@ impl Core {
             .with_partition(&partition.topic, partition.index)
             .maybe_persisted(batch.maybe_stored);
         if let Some(kept) = &mut *self.undelivered.lock()
-            && !batch.outcome.is_resolved()
+            && !batch.is_over()
         {
             match batch.undelivered(&partition.topic, partition.index, &error) {
                 Ok(records) => kept.extend(records),

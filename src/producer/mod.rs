@@ -25,6 +25,7 @@
 //! monitor       every event: counted, logged, told to the observer
 //! metrics/      the counts, Producer::metrics, Prometheus
 //! observer      events for the user's code
+//! purge         Producer::purge: what was taken is given up
 //! core          what the threads share; where every batch ends
 //! ```
 //!
@@ -66,6 +67,7 @@ mod observer;
 pub(crate) mod partitioner;
 #[expect(clippy::module_inception, reason = "the public type of the module")]
 mod producer;
+mod purge;
 mod queue;
 mod reader;
 mod record;

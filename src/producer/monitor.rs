@@ -71,6 +71,11 @@ impl Monitor {
         }
     }
 
+    /// A batch was acknowledged; its tickets do not know yet: who reads metrics after a ticket finds it counted.
+    pub(super) fn count_acknowledged(&self, partition: &Partition, records: u32, now: Instant) {
+        self.meters.count(Fate::Acknowledged, &partition.topic, records, now);
+    }
+
     /// A batch was acknowledged by `broker`, and its tickets know.
     pub(super) fn acknowledged(
         &self,
@@ -78,9 +83,7 @@ impl Monitor {
         records: u32,
         base_offset: Option<i64>,
         broker: &str,
-        now: Instant,
     ) {
-        self.meters.count(Fate::Acknowledged, &partition.topic, records, now);
         let (topic, partition) = (&*partition.topic, partition.index);
         log::debug!(
             "producer: {topic}-{partition}: {records} records acknowledged from offset {base_offset:?} by broker {broker}"
@@ -89,10 +92,14 @@ impl Monitor {
         self.watcher.tell(|observer| observer.batch_acknowledged(&event));
     }
 
+    /// Records failed; their tickets do not know yet.
+    pub(super) fn count_failed(&self, failed: &Failed) {
+        self.meters.count(Fate::Failed, &failed.topic, failed.records, clock::now());
+    }
+
     /// Records failed, and their tickets know.
     pub(super) fn failed(&self, failed: &Failed) {
         let Failed { topic, partition, records, error } = failed;
-        self.meters.count(Fate::Failed, topic, *records, clock::now());
         log::warn!("producer: {topic}-{partition}: {records} records failed: {error}");
         let event = BatchFailed { topic, partition: *partition, records: *records, error };
         self.watcher.tell(|observer| observer.batch_failed(&event));

@@ -140,8 +140,9 @@ fn settle(
         partition.acked(batch.number, last_offset);
         let append_time_ms = (answer.log_append_time_ms >= 0).then_some(answer.log_append_time_ms);
         let records = batch.records;
+        core.monitor.count_acknowledged(partition, records, now);
         core.settle(batch, BatchResult::Stored { base_offset, append_time_ms });
-        core.monitor.acknowledged(partition, records, base_offset, broker, now);
+        core.monitor.acknowledged(partition, records, base_offset, broker);
         return;
     }
     let error = Error::from_code(code, answer.error_message.as_deref())
@@ -190,7 +191,7 @@ fn give_back(
     moved: bool,
     now: Instant,
 ) {
-    if batch.outcome.is_resolved() {
+    if batch.is_over() {
         batch.maybe_stored = true;
         partition.failed(&batch, false);
         core.settle(batch, BatchResult::Failed(error));
@@ -230,7 +231,7 @@ pub(super) fn return_unsent(core: &Arc<Core>, sent: Sent, why: &Error) {
 
 /// The broker will not take it in one piece: two halves go instead.
 fn cut_in_two(core: &Arc<Core>, partition: &Arc<Partition>, batch: Batch, error: &Error) {
-    if batch.outcome.is_resolved() {
+    if batch.is_over() {
         return give_up_expired(core, partition, batch, error);
     }
     core.monitor.split(partition, batch.records, error);
@@ -246,7 +247,7 @@ fn drop_records(
     bad: &[(i32, Error)],
     error: &Error,
 ) {
-    if batch.outcome.is_resolved() {
+    if batch.is_over() {
         return give_up_expired(core, partition, batch, error);
     }
     replace(core, partition, batch, error, false, |index| {
@@ -289,6 +290,9 @@ fn replace(
                 records: errors.count() as u32,
                 error,
             });
+            if let Some(failed) = &failed {
+                core.monitor.count_failed(failed);
+            }
             core.settle(batch, BatchResult::Split(map));
             if let Some(failed) = failed {
                 core.monitor.failed(&failed);

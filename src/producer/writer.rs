@@ -256,19 +256,15 @@ impl<'a> Writer<'a> {
         self.next_expiry = now + self.expiry_tick;
         let Some(link) = &self.link else { return };
         let core = self.core;
-        let mut failed = Vec::new();
-        link.flight.for_each(|partition, batch| {
-            if batch.opened + core.limits.delivery_timeout <= now && !batch.outcome.is_resolved() {
-                let error = core
-                    .expiry(batch, now)
-                    .with_partition(&partition.topic, partition.index)
-                    .with_broker(&link.broker)
-                    .maybe_persisted(true);
-                failed.extend(core.resolve_on_wire(batch, BatchResult::Failed(error)));
+        let mut expired = Vec::new();
+        link.flight.for_each(|_, batch| {
+            if batch.opened + core.limits.delivery_timeout <= now && !batch.is_over() {
+                expired.push(batch.detach());
             }
         });
-        for failed in failed {
-            core.monitor.failed(&failed);
+        for batch in expired {
+            let error = core.expiry(&batch, now).with_broker(&link.broker);
+            core.fail(batch, error);
         }
     }
 
@@ -416,9 +412,10 @@ impl<'a> Writer<'a> {
                 for (partition, batch) in batches {
                     partition.acked(batch.number, None);
                     let records = batch.records;
+                    core.monitor.count_acknowledged(&partition, records, now);
                     let stored = BatchResult::Stored { base_offset: None, append_time_ms: None };
                     core.settle(batch, stored);
-                    core.monitor.acknowledged(&partition, records, None, &link.broker, now);
+                    core.monitor.acknowledged(&partition, records, None, &link.broker);
                 }
             }
             Err(error) => {
