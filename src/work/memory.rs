@@ -21,7 +21,8 @@ use crate::work::life::Life;
 use crate::work::plan::Plan;
 use crate::work::queue::{
     Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, NextUnit,
-    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, Steered, WorkQueue,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reposition, Repositioned, Reset,
+    Steered, WorkQueue,
 };
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
@@ -220,6 +221,10 @@ impl WorkQueue for MemoryQueue {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {
         let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX / 4);
         Ok(self.step(|life, now| life.give_back(unit, token, delay_ms, now)))
+    }
+
+    fn reposition(&self, me: LeaderId, to: &Reposition) -> Result<Answer<Repositioned>> {
+        Ok(self.step(|life, now| life.reposition(me, to, now)))
     }
 
     fn redrive(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {

@@ -161,6 +161,26 @@ pub struct Reset {
     pub log_start: i64,
 }
 
+/// A partition whose position is to be moved, see [`WorkQueue::reposition`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reposition {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    /// The offset at which the group is to go on.
+    pub to: i64,
+}
+
+/// What [`WorkQueue::reposition`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repositioned {
+    /// The partition is there.
+    Moved(PartitionState),
+    /// Nothing was done, since so many workers gave a sign of life within [`QueueRules::worker_timeout`].
+    WorkersLive(usize),
+}
+
 /// What [`WorkQueue::begin`] answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -232,6 +252,8 @@ pub enum SkipReason {
     TopicRecreated,
     /// Somebody dropped them, see [`WorkQueue::drop_failed`].
     Dropped,
+    /// Somebody moved the group's position past them, see [`WorkQueue::reposition`].
+    Reset,
 }
 
 impl SkipReason {
@@ -242,14 +264,15 @@ impl SkipReason {
             Self::DeadLetter => "dead-letter",
             Self::TopicRecreated => "topic-recreated",
             Self::Dropped => "dropped",
+            Self::Reset => "reset",
         }
     }
 
     /// The reason of that name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
-        [Self::Retention, Self::DeadLetter, Self::TopicRecreated, Self::Dropped]
-            .into_iter()
-            .find(|reason| reason.name() == name)
+        let reasons =
+            [Self::Retention, Self::DeadLetter, Self::TopicRecreated, Self::Dropped, Self::Reset];
+        reasons.into_iter().find(|reason| reason.name() == name)
     }
 }
 
@@ -559,6 +582,15 @@ pub trait WorkQueue: Send + Sync + fmt::Debug {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool>;
 
     // ---- tools
+
+    /// Moves the group's position in a partition, forwards or backwards, while nobody works: its units and done ranges
+    /// are dropped, so that who still holds one is refused; `low` and `planned` become `to`; what lies before `to` from
+    /// `low` on and is not done is recorded as skipped. Nothing is planned before `to` is in Kafka, as after
+    /// [`init`](Self::init): Kafka's offset and the queue cannot come apart. `Stale` if the queue does not hold
+    /// the partition, or it is of another topic id.
+    ///
+    /// The caller holds the organiser's lock, so that no organiser works.
+    fn reposition(&self, me: LeaderId, to: &Reposition) -> Result<Answer<Repositioned>>;
 
     /// Puts at most `limit` failed units of a partition back to be worked on, with their attempts counted from zero: first
     /// those that are dead, then those that the list of errors names, the oldest first. Fewer than `limit`: there are no more.

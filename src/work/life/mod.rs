@@ -21,7 +21,7 @@
 //! - `organiser`: the lock, partitions, plans.
 //! - `worker`: claim, begin, renew, finish, and how a unit is settled.
 //! - `mend`: promote, reap, audit, dead letters.
-//! - `steer`: what people do about failed units.
+//! - `steer`: what people do about failed units and the position.
 //! - `view`: the snapshot.
 
 mod mend;

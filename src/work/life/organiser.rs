@@ -131,15 +131,12 @@ impl Life {
         self.clear_partition(of);
         let part = self.parts.get_mut(of).expect("the partition was there a moment ago");
         part.topic_id = reset.new_topic_id;
-        part.planned = reset.log_start;
-        part.low = reset.log_start;
-        part.committed = false;
-        part.leader_epoch = -1;
+        part.begin_at(reset.log_start);
         self.present(of)
     }
 
     /// The state of a partition that is there.
-    fn present(&self, of: &TopicPartition) -> Answer<PartitionState> {
+    pub(super) fn present(&self, of: &TopicPartition) -> Answer<PartitionState> {
         self.partition_state(of).map_or(Answer::Stale, Answer::Done)
     }
 

@@ -112,6 +112,16 @@ pub(super) struct Part {
     pub(super) skipped: BTreeMap<SkipReason, i64>,
 }
 
+impl Part {
+    /// Nothing is planned yet, nor is the first offset in Kafka.
+    pub(super) fn begin_at(&mut self, offset: i64) {
+        self.planned = offset;
+        self.low = offset;
+        self.committed = false;
+        self.leader_epoch = -1;
+    }
+}
+
 /// An entry of the log of finished units.
 #[derive(Clone, Debug)]
 pub(super) struct Completed {

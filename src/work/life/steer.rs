@@ -1,9 +1,9 @@
-//! What people do about failed units: work on them again, or drop them.
+//! What people do: have failed units worked on again, drop them, move the group's position.
 
 use crate::work::life::state::{Failure, Life};
-use crate::work::queue::{SkipReason, Steered};
+use crate::work::queue::{Answer, Reposition, Repositioned, SkipReason, Steered};
 use crate::work::snapshot::UnitState;
-use crate::work::unit::{TopicPartition, UnitId};
+use crate::work::unit::{LeaderId, TopicPartition, UnitId};
 
 impl Life {
     pub(crate) fn redrive(&mut self, of: &TopicPartition, limit: usize, now: i64) -> Steered {
@@ -51,6 +51,35 @@ impl Life {
         }
         self.errors.extend(kept.into_iter().rev());
         steered
+    }
+
+    pub(crate) fn reposition(
+        &mut self,
+        me: LeaderId,
+        reposition: &Reposition,
+        now: i64,
+    ) -> Answer<Repositioned> {
+        if !self.is_leader(me, now) {
+            return Answer::NotLeader;
+        }
+        let Reposition { partition: of, topic_id, to } = reposition;
+        let mut at = match self.parts.get(of) {
+            Some(part) if part.topic_id == *topic_id => part.low,
+            _ => return Answer::Stale,
+        };
+        let silent_since = now - self.rules.worker_timeout.as_millis() as i64;
+        let live = self.workers.by_name().values().filter(|at| **at > silent_since).count();
+        if live > 0 {
+            return Answer::Done(Repositioned::WorkersLive(live));
+        }
+        for (start, end) in self.done.get(of).cloned().unwrap_or_default() {
+            self.record_skip(of, at, start.min(*to), SkipReason::Reset, now);
+            at = end;
+        }
+        self.record_skip(of, at, *to, SkipReason::Reset, now);
+        self.clear_partition(of);
+        self.parts.get_mut(of).expect("the partition was there a moment ago").begin_at(*to);
+        self.present(of).map(Repositioned::Moved)
     }
 
     /// At most `limit` dead units of a partition, from the lowest on.

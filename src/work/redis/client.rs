@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::work::plan::Plan;
 use crate::work::queue::{
     Answer, AuditRound, Audited, Begun, CLAIM_WAIT_MAX, DeadUnit, Finished, Init, Lease, NextUnit,
-    Outcome, PartitionState, Progress, QueueRules, Reaped, Reset, Steered,
-    UNREADABLE_PER_CLAIM_MAX, WorkQueue, stored_text,
+    Outcome, PartitionState, Progress, QueueRules, Reaped, Reposition, Repositioned, Reset,
+    Steered, UNREADABLE_PER_CLAIM_MAX, WorkQueue, stored_text,
 };
 use crate::work::redis::keys::Keys;
 use crate::work::redis::link::Link;
@@ -408,6 +408,24 @@ impl WorkQueue for RedisQueue {
     fn give_back(&self, unit: &UnitId, token: LeaseToken, delay: Duration) -> Result<bool> {
         let arguments = Arguments::new(unit).and(token).and_ms(delay);
         self.run(&self.scripts.give_back, &arguments.0)
+    }
+
+    fn reposition(&self, me: LeaderId, to: &Reposition) -> Result<Answer<Repositioned>> {
+        let arguments = Arguments::new(me)
+            .and(&to.partition)
+            .and(topic_id_text(to.topic_id))
+            .and(to.to)
+            .and_ms(self.rules.worker_timeout);
+        transpose(self.led(&self.scripts.reposition, &arguments)?, |mut fields| {
+            match fields.text()?.as_str() {
+                "moved" => {
+                    let state = fields.fields()?.partition_state()?;
+                    Ok(Repositioned::Moved(state.ok_or_else(|| unexpected("no partition"))?))
+                }
+                "live" => Ok(Repositioned::WorkersLive(fields.parse()?)),
+                other => Err(unexpected(other)),
+            }
+        })
     }
 
     fn redrive(&self, of: &TopicPartition, limit: usize) -> Result<Steered> {

@@ -120,6 +120,7 @@ scripts! {
     finish: FINISH;
     finish_next: FINISH;
     give_back: SETTLE;
+    reposition: PARTS;
     redrive: STEER;
     drop_failed: STEER;
     view: &[];

@@ -81,6 +81,23 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// A plan that is made as if the first offset were in Kafka already.
+    pub(super) fn plan_of(of: &TopicPartition, from: i64, end: i64) -> Plan {
+        let log = LogRange { topic_id: TOPIC, start: 0, end, leader_epoch: 0 };
+        let state = PartitionState {
+            topic_id: TOPIC,
+            planned: from,
+            low: from,
+            committed: true,
+            leader_epoch: 0,
+            outstanding: 0,
+        };
+        match plan(PlanRules::default(), of, &state, log).unwrap() {
+            Decision::Plan(plan) => plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(super) fn plan(&self, log_start: i64, end: i64) {
         let plan = self.planned(log_start, end);
         assert!(matches!(self.queue().plan(self.me, &plan).unwrap(), Answer::Done(_)));

@@ -4,7 +4,8 @@
 //! operation of the queue is one atomic step of [`Life`]; everything between two of them may be interleaved, and a few
 //! faults may come at any point: a worker or an organiser is killed, an answer is lost (the caller does not know that
 //! the step was made, and repeats it), every lease and lock runs out while its holder goes on unaware, the store comes
-//! back empty, a handler fails. Somebody may steer at any point: redrive what failed, or drop it. In every state that can be reached:
+//! back empty, a handler fails. Somebody may steer at any point: redrive what failed, drop it, or
+//! move the position. In every state that can be reached:
 //!
 //! - `[low, planned)` is tiled by outstanding units and done ranges;
 //! - whatever is done was handled, or given up with its dead letter stored;
@@ -23,7 +24,7 @@ use crate::protocol::Uuid;
 use crate::work::life::Life;
 use crate::work::plan::{Decision, LogRange, Plan, PlanRules, plan};
 use crate::work::queue::{
-    Answer, AuditRound, Begun, Init, Outcome, PartitionState, Progress, QueueRules,
+    Answer, AuditRound, Begun, Init, Outcome, PartitionState, Progress, QueueRules, Reposition,
 };
 use crate::work::unit::{LeaderId, LeaseToken, TopicPartition, UnitId, WorkerId};
 
@@ -47,6 +48,8 @@ struct Faults {
     redrives: u8,
     /// No fault: somebody drops everything that failed.
     drops: u8,
+    /// No fault: somebody moves the position back to the start.
+    resets: u8,
 }
 
 /// What is explored.
@@ -65,6 +68,7 @@ const NONE: Faults = Faults {
     failures: 0,
     redrives: 0,
     drops: 0,
+    resets: 0,
 };
 const ONE_OF_EACH: [Faults; 5] = [
     Faults { kills: 1, ..NONE },
@@ -77,6 +81,8 @@ const ONE_OF_EACH: [Faults; 5] = [
 /// Failures enough for a dead unit, and what people do about it.
 const STEERED: [Faults; 2] =
     [Faults { failures: 2, redrives: 1, ..NONE }, Faults { failures: 2, drops: 1, ..NONE }];
+/// The position moves only while nobody lives, which takes a jump of time.
+const MOVED: Faults = Faults { jumps: 1, resets: 1, ..NONE };
 
 impl Faults {
     fn and(self, other: Self) -> Self {
@@ -88,6 +94,7 @@ impl Faults {
             failures: self.failures + other.failures,
             redrives: self.redrives + other.redrives,
             drops: self.drops + other.drops,
+            resets: self.resets + other.resets,
         }
     }
 }
@@ -272,6 +279,16 @@ impl World {
                 let dead = w.life.dead_ranges(&of);
                 w.given_up |= dead.into_iter().fold(0, |all, (start, end)| all | bits(start, end));
                 w.life.drop_failed(&of, usize::MAX, now);
+            });
+        }
+        let tool = leader(self.organisers.len() + 1);
+        if self.faults.resets > 0 && self.life.clone().elect(tool, now) {
+            self.step("somebody moves the position back", &mut next, |w| {
+                w.faults.resets -= 1;
+                assert!(w.life.elect(tool, now), "the lock is free");
+                let to = Reposition { partition: of.clone(), topic_id: TOPIC, to: 0 };
+                w.life.reposition(tool, &to, now);
+                w.life.resign(tool);
             });
         }
         next
@@ -597,6 +614,7 @@ fn no_interleaving_with_faults_breaks_anything() {
     let mut scopes = [&ONE_OF_EACH[..], &STEERED].concat();
     if all {
         scopes.clear();
+        scopes.push(MOVED);
         for steered in STEERED {
             scopes.extend(ONE_OF_EACH.iter().map(|other| steered.and(*other)));
         }

@@ -20,6 +20,7 @@ enum Step {
     Reap(usize),
     Dead(usize, bool),
     Audit(usize),
+    Reposition(usize, usize, i64),
     Redrive(usize, usize),
     DropFailed(usize, usize),
     Claim(usize, bool),
@@ -109,6 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (o.clone(), any::<bool>()).prop_map(|(o, b)| Step::Dead(o, b)),
         4 => o.clone().prop_map(Step::Audit),
         6 => (p.clone(), 1..4_usize).prop_map(|(p, n)| Step::Redrive(p, n)),
+        4 => (o.clone(), p.clone(), 0..60_i64).prop_map(|(o, p, n)| Step::Reposition(o, p, n)),
         2 => (p.clone(), 1..4_usize).prop_map(|(p, n)| Step::DropFailed(p, n)),
         8 => (w.clone(), hears()).prop_map(|(w, h)| Step::Claim(w, h)),
         8 => (w.clone(), hears()).prop_map(|(w, h)| Step::Begin(w, h)),
@@ -148,6 +150,14 @@ fn take(world: &mut World<'_>, step: &Step) {
         Step::Reap(o) => world.reap(o),
         Step::Dead(o, buries) => world.dead(o, buries),
         Step::Audit(o) => world.audit(o),
+        Step::Reposition(o, p, n) => {
+            // Workers are live mostly: once they are silent for long enough, it is done.
+            world.reposition(o, p, n);
+            world.check();
+            world.advance(100);
+            world.elect(o);
+            world.reposition(o, p, n);
+        }
         Step::Redrive(p, n) => world.redrive(p, n),
         Step::DropFailed(p, n) => world.drop_failed(p, n),
         Step::Claim(w, hears) => world.claim(w, hears),

@@ -1,7 +1,10 @@
 //! What people do about failed units, on each queue.
 
+use std::time::Duration;
+
 use crate::work::queue::{
-    Answer, Begun, DeadUnit, Finished, Outcome, Progress, Reset, Settled, SkipReason, Steered,
+    Answer, Begun, DeadUnit, Finished, Outcome, Progress, Reposition, Repositioned, Reset, Settled,
+    SkipReason, Steered,
 };
 use crate::work::snapshot::UnitState;
 use crate::work::tests::bench::{Bench, LIMIT, OTHER_TOPIC, TOPIC, on_every_queue};
@@ -33,6 +36,11 @@ fn dead(bench: &Bench<'_>) -> Vec<DeadUnit> {
 
 fn redrive(bench: &Bench<'_>, limit: usize) -> Steered {
     bench.queue().redrive(&bench.of, limit).unwrap()
+}
+
+fn move_to(bench: &Bench<'_>, to: i64) -> Answer<Repositioned> {
+    let to = Reposition { partition: bench.of.clone(), topic_id: TOPIC, to };
+    bench.queue().reposition(bench.me, &to).unwrap()
 }
 
 fn drop_failed(bench: &Bench<'_>, limit: usize) -> Steered {
@@ -186,5 +194,95 @@ on_every_queue! {
         assert_eq!(bench.snapshot(), before);
         assert!(matches!(bench.begin(&queued, &bench.two).1, Begun::Leased(_)));
         assert_eq!(bench.finish(&leased, token, &bench.one, 10), Finished::Settled(Settled::Complete));
+    }
+
+    fn the_position_moves_back_and_who_held_a_unit_is_refused(rig) {
+        let bench = Bench::with_units(rig, 3);
+        let (unit, token, _) = bench.take(&bench.one);
+        bench.finish(&unit, token, &bench.one, 10);
+        let (unit, token, _) = bench.take(&bench.one);
+        bench.wait(60);
+        let moved = move_to(&bench, 5).done().expect("the leader asks");
+        let Repositioned::Moved(state) = moved else { panic!("{moved:?}") };
+        assert_eq!((state.low, state.planned, state.outstanding, state.committed), (5, 5, 0, false));
+        assert_eq!((bench.part().skipped, bench.part().done), (vec![], vec![]));
+        assert_eq!(bench.finish(&unit, token, &bench.one, 20), Finished::Refused);
+        // Nothing is planned before Kafka has the offset.
+        let plan = bench.queue().plan(bench.me, &Bench::plan_of(&bench.of, 5, 30)).unwrap();
+        assert_eq!(plan, Answer::Stale);
+        bench.note(5);
+        bench.plan(0, 30);
+        assert_eq!(bench.finish(&unit, token, &bench.one, 20), Finished::Refused);
+        assert_eq!(bench.audit(LIMIT), crate::work::queue::Audited::default());
+        bench.drain(&bench.two, 30);
+    }
+
+    /// A unit of the same range is planned again while its former holder sleeps.
+    fn a_unit_of_the_same_range_is_another_after_a_move(rig) {
+        let bench = Bench::with_units(rig, 1);
+        let (unit, old, _) = bench.take(&bench.one);
+        bench.wait(60);
+        assert!(matches!(move_to(&bench, 0), Answer::Done(Repositioned::Moved(_))));
+        bench.note(0);
+        bench.plan(0, 10);
+        bench.reap();
+        let (again, token, lease) = bench.take(&bench.two);
+        assert_eq!((&again, lease.attempt), (&unit, 1));
+        assert_eq!(bench.finish(&unit, old, &bench.one, 10), Finished::Refused);
+        assert_eq!(bench.finish(&unit, token, &bench.two, 10), Finished::Settled(Settled::Complete));
+    }
+
+    fn what_a_move_forwards_passes_is_recorded(rig) {
+        let bench = Bench::with_units(rig, 4);
+        bench.take(&bench.one);
+        let (unit, token, _) = bench.take(&bench.two);
+        bench.finish(&unit, token, &bench.two, 20);
+        bench.take(&bench.two);
+        bench.wait(60);
+        assert!(matches!(move_to(&bench, 45), Answer::Done(Repositioned::Moved(_))));
+        let ranges: Vec<_> = bench.snapshot().skipped.into_iter().map(|e| e.range).collect();
+        assert_eq!(ranges, ["t/0/20-45", "t/0/0-10"]);
+        assert_eq!(bench.part().skipped, [(SkipReason::Reset, 35)]);
+        assert!(matches!(move_to(&bench, 0), Answer::Done(Repositioned::Moved(_))));
+        assert_eq!((bench.state().low, bench.part().skipped), (0, vec![(SkipReason::Reset, 35)]));
+    }
+
+    /// Between two done ranges: what was done before the place is not recorded, nor is what comes after it.
+    fn a_move_into_the_middle_records_what_lies_before_it(rig) {
+        let bench = Bench::with_units(rig, 4);
+        let taken: Vec<_> = (0..4).map(|n| bench.take(&format!("w-{n}").parse().unwrap())).collect();
+        for n in [1, 3] {
+            let (unit, token, _) = &taken[n];
+            bench.finish(unit, *token, &bench.one, unit.end());
+        }
+        bench.wait(60);
+        assert!(matches!(move_to(&bench, 25), Answer::Done(Repositioned::Moved(_))));
+        let ranges: Vec<_> = bench.snapshot().skipped.into_iter().map(|e| e.range).collect();
+        assert_eq!(ranges, ["t/0/20-25", "t/0/0-10"]);
+    }
+
+    fn no_position_moves_while_a_worker_lives_or_of_another_topic(rig) {
+        let bench = Bench::with_units(rig, 1);
+        let (unit, token, _) = bench.take(&bench.one);
+        bench.queue().heartbeat(&bench.two).unwrap();
+        bench.wait(59);
+        let before = bench.snapshot();
+        assert_eq!(move_to(&bench, 5), Answer::Done(Repositioned::WorkersLive(2)));
+        assert_eq!(bench.snapshot(), before);
+        bench.queue().heartbeat(&bench.two).unwrap();
+        bench.wait(1);
+        assert_eq!(move_to(&bench, 5), Answer::Done(Repositioned::WorkersLive(1)));
+        assert_eq!(bench.finish(&unit, token, &bench.one, 10), Finished::Settled(Settled::Complete));
+        bench.queue().unregister(&bench.two).unwrap();
+        let other = Reposition { partition: bench.of.clone(), topic_id: OTHER_TOPIC, to: 5 };
+        assert_eq!(bench.queue().reposition(bench.me, &other).unwrap(), Answer::Stale);
+        let other = Reposition {
+            partition: TopicPartition::new("t", 1).unwrap(), topic_id: TOPIC, to: 5,
+        };
+        assert_eq!(bench.queue().reposition(bench.me, &other).unwrap(), Answer::Stale);
+        rig.advance(Duration::from_secs(19));
+        assert_eq!(move_to(&bench, 5), Answer::NotLeader);
+        assert!(bench.queue().elect(bench.me).unwrap());
+        assert!(matches!(move_to(&bench, 5), Answer::Done(Repositioned::Moved(_))));
     }
 }

@@ -20,7 +20,7 @@ use crate::work::plan::{
 };
 use crate::work::queue::{
     Answer, AuditRound, Audited, Begun, Finished, Init, Lease, NextUnit, Outcome, PartitionState,
-    Progress, Reset, Skip, SkipReason, WorkQueue,
+    Progress, Reposition, Repositioned, Reset, Skip, SkipReason, WorkQueue,
 };
 use crate::work::snapshot::{Snapshot, SnapshotLimits};
 use crate::work::tests::rig::{Loss, Rig};
@@ -319,6 +319,18 @@ impl<'a> World<'a> {
     /// People drop at most `most` failed units.
     pub(super) fn drop_failed(&mut self, index: usize, most: usize) {
         self.each(|queue| queue.drop_failed(&partition(index), most));
+    }
+
+    /// Somebody who holds the lock moves the position to a place in the log.
+    pub(super) fn reposition(&mut self, organiser: usize, index: usize, place: i64) {
+        let me = self.leaders[organiser];
+        let log = self.log_range(index);
+        let to = log.start + place % (log.end - log.start + 1);
+        let to = Reposition { partition: partition(index), topic_id: log.topic_id, to };
+        let answer = self.each(|queue| queue.reposition(me, &to));
+        if let Answer::Done(Repositioned::Moved(state)) = answer {
+            assert_eq!((state.low, state.planned, state.outstanding), (to.to, to.to, 0));
+        }
     }
 
     // ---- workers
