@@ -26,6 +26,7 @@
 //! - `organiser`: elects itself, plans, mends, commits the group's offsets.
 //! - `session`, `worker`: one worker's way from claim to settlement; `lease` keeps what it holds.
 //! - [`Node`], [`PullNode`]: what a program starts, by [`Client::node`](crate::Client::node).
+//! - [`steer`]: what people do: redrive or drop what failed, move the group's position.
 //! - `kafka`: what all of them need of Kafka, as one seam; `remote` is the real one.
 //!
 //! The invariant of all of it, per partition: `[low, planned)` is tiled exactly by outstanding
@@ -58,6 +59,7 @@ mod session;
 mod shared;
 pub mod snapshot;
 mod stats;
+pub mod steer;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -11,8 +11,11 @@ use crate::error::Result;
 use crate::work::crew::Crew;
 use crate::work::events::Events;
 use crate::work::handler::Handler;
+use crate::work::queue::Steered;
 use crate::work::stats::NodeStats;
+use crate::work::steer::{self, Scope};
 use crate::work::turns::Turns;
+use crate::work::unit::TopicPartition;
 use crate::work::worker::{Ahead, work};
 
 /// A running node of a group: worker threads that hand units to the handler, and a candidate for
@@ -102,6 +105,23 @@ impl Node {
     /// meanwhile; what kept Kafka or the queue from answering.
     pub fn drain(&self, timeout: Duration) -> Result<()> {
         self.crew.drain(timeout)
+    }
+
+    /// Has the failed units in `scope` worked on again, by any node of the group, see
+    /// [`steer::redrive`].
+    ///
+    /// # Errors
+    /// What the queue says.
+    pub fn redrive(&self, scope: &Scope) -> Result<Vec<(TopicPartition, Steered)>> {
+        steer::redrive(&*self.crew.shop.queue, scope)
+    }
+
+    /// Gives the failed units in `scope` up for good, see [`steer::drop_failed`].
+    ///
+    /// # Errors
+    /// What the queue says.
+    pub fn drop_failed(&self, scope: &Scope) -> Result<Vec<(TopicPartition, Steered)>> {
+        steer::drop_failed(&*self.crew.shop.queue, scope)
     }
 
     /// Shuts the node down: claims nothing more, waits for the handlers that run, gives back what
