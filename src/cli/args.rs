@@ -1,11 +1,13 @@
 //! What can be written on the command line. Text for people: it is what `--help` shows.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::consume::Start;
 use super::format::{Format, parse_delimiter};
+use crate::work::steer::ResetTo;
 
 /// Produce to Kafka, read from it, and share topics out to workers in units.
 #[derive(Debug, Parser)]
@@ -26,7 +28,7 @@ pub(super) enum Command {
     Send(SendArgs),
     /// Read records: partitions directly, or with -g as workers of a group
     Consume(ConsumeArgs),
-    /// Show what the work queue of a group holds
+    /// Show what the work queue of a group holds, and steer it
     WorkQueue(WorkQueueArgs),
     /// Run the main job on real input and check that every record arrived
     Demo(DemoArgs),
@@ -206,6 +208,12 @@ pub(super) struct ConsumeArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Options come before the name of what is to be done: ottla work-queue -g GROUP --redis URL redrive -t TOPIC
+
+A unit that failed max.attempts times waits for its dead letter to be stored (dead), then it is done and the \
+list of errors names it. redrive and drop are about both, and may be called while everybody works. \
+reset is refused while a process of the group lives.")]
 pub(super) struct WorkQueueArgs {
     /// The group
     #[arg(short = 'g', long)]
@@ -220,9 +228,52 @@ pub(super) struct WorkQueueArgs {
     /// A property by its Java name, as queue.prefix=NAME; may be repeated
     #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = name_value)]
     pub(super) properties: Vec<(String, String)>,
-    /// One JSON object instead of tables
+    /// JSON instead of tables
     #[arg(long)]
     pub(super) json: bool,
+    #[command(subcommand)]
+    pub(super) action: Option<WorkQueueAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WorkQueueAction {
+    /// Have failed units worked on again, with their attempts counted from zero
+    ///
+    /// Those that are done already, since the list of errors names them, are taken back: the group's offset goes back to
+    /// them, and forwards again when they are finished.
+    Redrive(ScopeArgs),
+    /// Give failed units up for good: the group's offset may pass them, and redrive finds them no more
+    Drop(ScopeArgs),
+    /// Move the group's position, in the queue and in Kafka; without --execute only show what that would do
+    Reset(ResetArgs),
+}
+
+/// Which units are meant.
+#[derive(Debug, ClapArgs)]
+pub(super) struct ScopeArgs {
+    /// Of this topic alone
+    #[arg(short = 't', long)]
+    pub(super) topic: Option<String>,
+    /// Of this partition of the topic alone
+    #[arg(short = 'p', long, value_name = "N", requires = "topic")]
+    pub(super) partition: Option<i32>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ResetArgs {
+    /// Where to: earliest, latest, an offset, @MS for a time in ms since 1970, or -TIME for so long ago, as
+    /// -90s, -15m, -2h or -7d
+    #[arg(long, value_parser = reset_to, allow_hyphen_values = true)]
+    pub(super) to: ResetTo,
+    /// The topic; may be repeated; left out: all that the queue holds
+    #[arg(short = 't', long = "topic", value_name = "TOPIC")]
+    pub(super) topics: Vec<String>,
+    /// This partition alone; may be repeated
+    #[arg(short = 'p', long = "partition", value_name = "N", requires = "topics")]
+    pub(super) partitions: Vec<i32>,
+    /// Do it
+    #[arg(long)]
+    pub(super) execute: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -250,6 +301,33 @@ fn name_partitions(text: &str) -> Result<(String, i32), String> {
         Some((name, count)) if !name.is_empty() => Ok((name.to_owned(), count)),
         _ => Err("expected is NAME:PARTITIONS".to_owned()),
     }
+}
+
+fn reset_to(text: &str) -> Result<ResetTo, String> {
+    let to = match text {
+        "earliest" => Some(ResetTo::Earliest),
+        "latest" => Some(ResetTo::Latest),
+        _ => match (text.strip_prefix('@'), text.strip_prefix('-')) {
+            (Some(ms), _) => ms.parse().ok().filter(|ms| *ms >= 0).map(ResetTo::Time),
+            (_, Some(time)) => duration(time).map(ResetTo::Back),
+            _ => text.parse().ok().map(ResetTo::Offset),
+        },
+    };
+    to.ok_or_else(|| "expected is earliest, latest, an offset, @MS, or -TIME as in -2h".to_owned())
+}
+
+/// A whole number and its unit.
+fn duration(text: &str) -> Option<Duration> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let seconds = match &text[number.len()..] {
+        "ms" => return number.parse().ok().map(Duration::from_millis),
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(seconds)?))
 }
 
 fn name_value(text: &str) -> Result<(String, String), String> {
@@ -292,5 +370,49 @@ mod tests {
         assert!(parse("ottla consume -b h:1 -t a -o -10 -e").is_ok());
         assert!(parse("ottla send -b h:1 -t a -K").is_err());
         assert!(parse("ottla send -b h:1 -t a -X linger.ms").is_err());
+    }
+
+    #[test]
+    fn a_place_to_reset_to_is_read() {
+        let seconds = |seconds| ResetTo::Back(Duration::from_secs(seconds));
+        for (text, to) in [
+            ("earliest", ResetTo::Earliest),
+            ("latest", ResetTo::Latest),
+            ("0", ResetTo::Offset(0)),
+            ("17", ResetTo::Offset(17)),
+            ("@1500", ResetTo::Time(1500)),
+            ("-250ms", ResetTo::Back(Duration::from_millis(250))),
+            ("-90s", seconds(90)),
+            ("-15m", seconds(900)),
+            ("-2h", seconds(7200)),
+            ("-7d", seconds(604_800)),
+        ] {
+            let line = format!("ottla work-queue -g g --redis r -b h:1 reset --to {text}");
+            let parsed = Args::try_parse_from(line.split_whitespace()).expect(text);
+            let Command::WorkQueue(WorkQueueArgs {
+                action: Some(WorkQueueAction::Reset(args)),
+                ..
+            }) = parsed.command
+            else {
+                panic!("another command");
+            };
+            assert_eq!((args.to, args.execute), (to, false), "{text}");
+        }
+        for text in [
+            "",
+            "first",
+            "@",
+            "@-1",
+            "@x",
+            "-",
+            "-5",
+            "-h",
+            "-1w",
+            "--2h",
+            "-1.5h",
+            "-99999999999999999999d",
+        ] {
+            assert!(reset_to(text).is_err(), "{text}");
+        }
     }
 }

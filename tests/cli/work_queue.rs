@@ -112,3 +112,104 @@ fn a_prefix_of_its_own_is_found() {
     work_queue(&group, &[]).ended_with(1);
     work_queue(&group, &prefix).ended_with(0).told(&["0 units in 1 partition"]);
 }
+
+/// Runs a worker of `group` on `topic` until all is finished; gives how that went.
+fn drained(topic: &str, group: &str, arguments: &[&str]) -> Said {
+    let always = ["--unit-size", "10", "--drain", "-X", "max.attempts=1"];
+    Said::of(&run(&mut worker(topic, group, &[&always, arguments].concat()), b""))
+}
+
+/// The words of a row of a table.
+fn row(said: &Said, name: &str) -> Vec<String> {
+    let lines = said.lines();
+    let line = lines.iter().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("no row {name} in {lines:?}"));
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_failed_is_redriven_or_dropped() {
+    let _calm = servers().calm();
+    let (topic, group) = (numbered(40, 1), unique("cli-group"));
+    let fails = "read -r first; case $first in 1?|3?) exit 7;; esac";
+    drained(&topic, &group, &["--exec", fails]).ended_with(1);
+    let shown = work_queue(&group, &[]).ended_with(0);
+    assert_eq!(shown.counts(), "0 units in 1 partition, 0 workers, 2 errors");
+    let failed = row(&shown, &format!("{topic}/0/10-20"));
+    assert_eq!(failed[0], "1", "attempts");
+    assert!(failed.concat().contains('7'), "the cause: {failed:?}");
+
+    work_queue(&group, &["redrive", "-t", "another"]).ended_with(0).told(&["0 units"]);
+    let said = work_queue(&group, &["redrive", "-t", &topic, "-p", "0"]).ended_with(0);
+    assert_eq!(said.counts(), "queued again 2 units with 20 records in 1 partition");
+    assert_eq!(row(&said, &format!("{topic}/0")), ["2", "20"]);
+    let queue = queue_of(&group).expect("the queue");
+    assert_eq!((&queue["partitions"][0]["low"], &queue["errors"]), (&json!(10), &json!([])));
+    let said = drained(&topic, &group, &[]).ended_with(0);
+    let mut again: Vec<usize> = said.lines().iter().map(|line| number_of(line)).collect();
+    again.sort_unstable();
+    assert_eq!(again, (10..20).chain(30..40).collect::<Vec<_>>());
+
+    with_brokers(&["send"], &["-t", &topic], b"1x\n").ended_with(0);
+    drained(&topic, &group, &["--exec", fails]).ended_with(1);
+    let said = work_queue(&group, &["--json", "drop"]).ended_with(0);
+    assert_eq!(said.counts(), "dropped 1 unit with 1 record in 1 partition");
+    let rows: serde_json::Value = serde_json::from_slice(&said.records).expect("JSON");
+    let wanted = json!([{"topic": topic, "partition": 0, "units": 1, "records": 1}]);
+    assert_eq!(rows, wanted);
+    work_queue(&group, &["redrive"]).ended_with(0).told(&["queued again 0 units"]);
+    assert_eq!(queue_of(&group).expect("the queue")["partitions"][0]["low"], 41);
+}
+
+#[test]
+fn a_position_is_moved_when_nobody_works() {
+    let _calm = servers().calm();
+    let (topic, group) = (numbered(40, 1), unique("cli-group"));
+    drained(&topic, &group, &[]).ended_with(0);
+    let reset = |arguments: &[&str]| {
+        let brokers = ["-b", servers().bootstrap(), "reset"];
+        work_queue(&group, &[&brokers, arguments].concat())
+    };
+    let name = format!("{topic}/0");
+    let said = reset(&["--to", "25"]).ended_with(0);
+    assert_eq!(row(&said, &name), ["40", "25", "0", "15"]);
+    assert_eq!(
+        said.counts(),
+        "would move 1 partition, 0 records skipped, 15 records repeated; nothing was changed: --execute does it"
+    );
+    assert_eq!(drained(&topic, &group, &[]).ended_with(0).lines(), [""; 0]);
+
+    let gate = Gate::new();
+    with_brokers(&["send"], &["-t", &topic], b"40\n").ended_with(0);
+    let process = Running::start(piped(&mut worker(&topic, &group, &["--exec", &gate.pass()])));
+    wait_until("a unit is in hand", LIMIT, || leased(&group) == 1);
+    reset(&["--to", "25", "--execute"])
+        .ended_with(1)
+        .told(&[&group, "an organiser holds the lock"]);
+    signal(&process, "TERM");
+    ended(process).ended_with(0);
+    assert_eq!(queue_of(&group).expect("the queue")["partitions"][0]["low"], 40);
+
+    let said = reset(&["--to", "25", "--execute"]).ended_with(0);
+    assert_eq!(said.counts(), "moved 1 partition, 0 records skipped, 15 records repeated");
+    let lines = drained(&topic, &group, &[]).ended_with(0).lines();
+    let mut again: Vec<usize> = lines.iter().map(|line| number_of(line)).collect();
+    again.sort_unstable();
+    assert_eq!(again, (25..=40).collect::<Vec<_>>());
+
+    let said = reset(&["--to", "-1h", "-t", &topic, "-p", "0"]).ended_with(0);
+    assert_eq!(row(&said, &name), ["41", "0", "0", "41"]);
+    let said = reset(&["--to", "@32503680000000"]).ended_with(0);
+    assert_eq!(row(&said, &name), ["41", "41", "0", "0"]);
+    reset(&["--to", "earliest", "-t", &topic, "-p", "1"])
+        .ended_with(1)
+        .told(&["no such partition"]);
+    work_queue(&group, &["reset", "--to", "earliest"]).ended_with(1).told(&["-b"]);
+    // A group that only Kafka knows, and one that nobody knows.
+    let fresh = unique("cli-group");
+    let arguments = ["-b", servers().bootstrap(), "reset", "--to", "30", "--execute"];
+    work_queue(&fresh, &arguments).ended_with(1).told(&["no topic is named"]);
+    let said = work_queue(&fresh, &[&arguments[..], &["-t", &topic]].concat()).ended_with(0);
+    assert_eq!(row(&said, &name), ["-", "30", "0", "0"]);
+    assert_eq!(drained(&topic, &fresh, &[]).ended_with(0).lines().len(), 11);
+}

@@ -1,19 +1,24 @@
-//! `ottla work-queue`: what the queue of a group holds, for people and for programs.
+//! `ottla work-queue`: what the queue of a group holds, for people and for programs, and what they do to it.
+//!
+//! - here: what it holds, once.
+//! - `steer`: `redrive`, `drop` and `reset`.
+
+mod steer;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::args::{ClusterArgs, WorkQueueArgs};
+use super::args::{ClusterArgs, WorkQueueAction, WorkQueueArgs};
 use super::output::Output;
 use super::{End, report, topics};
 use crate::client::Client;
 use crate::config::AllConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::At;
-use crate::work::snapshot::{PartitionSnapshot, Snapshot, SnapshotLimits, UnitState};
-use crate::work::{QueueRules, Redis, WorkQueue};
+use crate::work::snapshot::{PartitionSnapshot, Snapshot, SnapshotLimits, UnitSnapshot, UnitState};
+use crate::work::{QueueRules, Redis, RedisQueue, WorkQueue};
 
 /// Names of states in the order of a unit's life.
 const STATES: [(UnitState, &str); 5] = [
@@ -24,10 +29,26 @@ const STATES: [(UnitState, &str); 5] = [
     (UnitState::Lost, "lost"),
 ];
 
+/// Failing units that are shown.
+const FAILING_MAX: usize = 20;
+
 /// The ends of partitions, by topic and partition.
 type Ends = HashMap<(String, i32), i64>;
 
 pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
+    match &args.action {
+        None => show(args),
+        Some(WorkQueueAction::Redrive(scope)) => steer::failed(args, scope, false),
+        Some(WorkQueueAction::Drop(scope)) => steer::failed(args, scope, true),
+        Some(WorkQueueAction::Reset(to)) => steer::reset(args, to),
+    }
+}
+
+/// The queue and what it holds.
+///
+/// # Errors
+/// When it cannot be reached, and when there is none of that group.
+fn open(args: &WorkQueueArgs) -> Result<(RedisQueue, Snapshot)> {
     let config = AllConfig::from_properties(args.properties.iter().cloned())?;
     let prefix = config.work.queue_prefix;
     let queue = Redis::at(&args.redis).connect(&args.group, &prefix, QueueRules::default())?;
@@ -37,29 +58,43 @@ pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
             format!("group {}: no queue of it under {prefix:?} in this Redis", args.group);
         return Err(Error::new(ErrorKind::InvalidInput, message));
     }
-    let ends = match &args.bootstrap {
-        Some(bootstrap) => {
-            let cluster =
-                ClusterArgs { bootstrap: bootstrap.clone(), properties: args.properties.clone() };
-            ends(&topics::client(&cluster)?, &snapshot)
-        }
+    Ok((queue, snapshot))
+}
+
+/// Where Kafka is, if that was said.
+fn cluster(args: &WorkQueueArgs) -> Option<ClusterArgs> {
+    let bootstrap = args.bootstrap.clone()?;
+    Some(ClusterArgs { bootstrap, properties: args.properties.clone() })
+}
+
+fn show(args: &WorkQueueArgs) -> Result<End> {
+    let (_, snapshot) = open(args)?;
+    let ends = match cluster(args) {
+        Some(cluster) => ends(&topics::client(&cluster)?, &snapshot),
         None => Ends::new(),
     };
-    let text = if args.json {
-        format!("{}\n", as_json(&args.group, &snapshot, &ends))
+    let end = Output::print(&text_of(args, &snapshot, &ends));
+    report::line(&counts(&snapshot));
+    Ok(end)
+}
+
+fn text_of(args: &WorkQueueArgs, snapshot: &Snapshot, ends: &Ends) -> String {
+    if args.json {
+        format!("{}\n", as_json(&args.group, snapshot, ends))
     } else {
-        as_tables(&snapshot, &ends)
-    };
-    let end = Output::print(&text);
+        as_tables(snapshot, ends)
+    }
+}
+
+fn counts(snapshot: &Snapshot) -> String {
     let units: usize = snapshot.partitions.iter().map(|partition| partition.units.len()).sum();
-    report::line(&format!(
+    format!(
         "{} in {}, {}, {}",
         report::count(units as u64, "unit"),
         report::count(snapshot.partitions.len() as u64, "partition"),
         report::count(snapshot.workers.len() as u64, "worker"),
         report::count(snapshot.errors_logged as u64, "error")
-    ));
-    Ok(end)
+    )
 }
 
 /// The ends of all partitions that the queue knows. A topic that cannot be asked has none here, and
@@ -92,6 +127,15 @@ fn lag(partition: &PartitionSnapshot, ends: &Ends) -> i64 {
 
 fn oldest(partition: &PartitionSnapshot) -> Option<Duration> {
     partition.units.iter().map(|unit| unit.age).max()
+}
+
+/// Units that failed and are not given up yet: those with the most attempts.
+fn failing(snapshot: &Snapshot) -> Vec<&UnitSnapshot> {
+    let units = snapshot.partitions.iter().flat_map(|partition| &partition.units);
+    let mut failing: Vec<_> = units.filter(|unit| !unit.error.is_empty()).collect();
+    failing.sort_by_key(|unit| std::cmp::Reverse(unit.attempts));
+    failing.truncate(FAILING_MAX);
+    failing
 }
 
 fn as_tables(snapshot: &Snapshot, ends: &Ends) -> String {
@@ -139,6 +183,25 @@ fn as_tables(snapshot: &Snapshot, ends: &Ends) -> String {
             report::seconds(worker.heartbeat_age),
             worker.list.len()
         ));
+    }
+    let failing = failing(snapshot);
+    if !failing.is_empty() {
+        line(String::new());
+        line(format!(
+            "{:<50} {:>8} {:>8} {:>10}  {}",
+            "FAILING", "STATE", "ATTEMPTS", "AGE", "WHY"
+        ));
+        for unit in failing {
+            let state = STATES.iter().find(|(state, _)| *state == unit.state);
+            line(format!(
+                "{:<50} {:>8} {:>8} {:>10}  {}",
+                unit.unit.to_string(),
+                state.map_or("", |(_, name)| name),
+                unit.attempts,
+                report::seconds(unit.age),
+                unit.error
+            ));
+        }
     }
     if !snapshot.errors.is_empty() {
         line(String::new());
@@ -200,6 +263,19 @@ fn as_json(group: &str, snapshot: &Snapshot, ends: &Ends) -> Value {
             })
         })
         .collect();
+    let failing: Vec<Value> = failing(snapshot)
+        .iter()
+        .map(|unit| {
+            let state = STATES.iter().find(|(state, _)| *state == unit.state);
+            json!({
+                "unit": unit.unit.to_string(),
+                "state": state.map(|(_, name)| name),
+                "attempts": unit.attempts,
+                "age_ms": unit.age.as_millis() as u64,
+                "error": unit.error,
+            })
+        })
+        .collect();
     json!({
         "group": group,
         "organiser": snapshot.leader,
@@ -214,6 +290,7 @@ fn as_json(group: &str, snapshot: &Snapshot, ends: &Ends) -> Value {
         },
         "partitions": partitions,
         "workers": workers,
+        "failing": failing,
         "errors": errors,
     })
 }
