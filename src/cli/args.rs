@@ -9,6 +9,10 @@ use super::consume::Start;
 use super::format::{Format, parse_delimiter};
 use crate::work::steer::ResetTo;
 
+/// Shortest and longest time between two views, in seconds.
+const INTERVAL_MIN: f64 = 0.1;
+const INTERVAL_MAX: f64 = 86_400.0;
+
 /// Produce to Kafka, read from it, and share topics out to workers in units.
 #[derive(Debug, Parser)]
 #[command(name = "ottla", version, max_term_width = 100)]
@@ -231,6 +235,16 @@ pub(super) struct WorkQueueArgs {
     /// JSON instead of tables
     #[arg(long)]
     pub(super) json: bool,
+    /// Show it again every SECONDS, 2 if left out, until a signal: in place on a terminal, else one after the other
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = interval
+    )]
+    pub(super) watch: Option<Duration>,
     #[command(subcommand)]
     pub(super) action: Option<WorkQueueAction>,
 }
@@ -314,6 +328,14 @@ fn reset_to(text: &str) -> Result<ResetTo, String> {
         },
     };
     to.ok_or_else(|| "expected is earliest, latest, an offset, @MS, or -TIME as in -2h".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected are seconds, as 2 or 0.5".to_owned())?;
+    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&seconds) {
+        return Err(format!("expected are {INTERVAL_MIN} to {INTERVAL_MAX} seconds"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// A whole number and its unit.
@@ -413,6 +435,24 @@ mod tests {
             "-99999999999999999999d",
         ] {
             assert!(reset_to(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_interval_needs_an_equals_sign() {
+        let watch = |words: &str| {
+            let line = format!("ottla work-queue -g g --redis r {words}");
+            let parsed = Args::try_parse_from(line.split_whitespace()).ok()?;
+            let Command::WorkQueue(args) = parsed.command else { panic!("another command") };
+            args.watch.map(|every| (every.as_millis(), args.action.is_some()))
+        };
+        assert_eq!(watch("--watch"), Some((2000, false)));
+        assert_eq!(watch("--watch=0.5"), Some((500, false)));
+        assert_eq!(watch("--watch drop"), Some((2000, true)));
+        for wrong in
+            ["--watch=0", "--watch=-1", "--watch=NaN", "--watch=x", "--watch=1e9", "--watch 5"]
+        {
+            assert_eq!(watch(wrong), None, "{wrong}");
         }
     }
 }

@@ -213,3 +213,34 @@ fn a_position_is_moved_when_nobody_works() {
     assert_eq!(row(&said, &name), ["-", "30", "0", "0"]);
     assert_eq!(drained(&topic, &fresh, &[]).ended_with(0).lines().len(), 11);
 }
+
+/// Without a terminal each view follows the one before; a signal ends it in peace.
+#[test]
+fn a_watched_queue_is_shown_until_a_signal() {
+    let _calm = servers().calm();
+    let (topic, group) = (numbered(10, 1), unique("cli-group"));
+    drained(&topic, &group, &[]).ended_with(0);
+    work_queue(&group, &["--watch", "drop"]).ended_with(1).told(&["--watch only shows"]);
+    work_queue(&unique("cli-unknown"), &["--watch"]).ended_with(1).told(&["no queue of it"]);
+    for (form, name) in [(&[][..], "INT"), (&["--json"], "TERM")] {
+        let folder = Folder::new();
+        let shown = File::create(folder.path("shown")).expect("a file");
+        let known = ["work-queue", "-g", &group, "--redis", servers().redis_url(), "--watch=0.1"];
+        let mut command = ottla(&[&known, form].concat());
+        let command = command.stdin(Stdio::null()).stdout(shown).stderr(Stdio::piped());
+        let process = Running::start(command);
+        let views = || folder.read("shown").matches(&topic).count();
+        wait_until("it is shown three times", LIMIT, || views() >= 3);
+        signal(&process, name);
+        let said = ended(process).ended_with(0);
+        assert_eq!(said.counts(), "0 units in 1 partition, 0 workers, 0 errors");
+        let text = folder.read("shown");
+        assert!(!text.contains('\x1b'), "no terminal");
+        if name == "TERM" {
+            let view = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+            assert!(text.lines().all(|line| view(line)["partitions"][0]["low"] == 10));
+        } else {
+            assert_eq!(text.matches("organiser").count(), views());
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! `ottla work-queue`: what the queue of a group holds, for people and for programs, and what they do to it.
 //!
 //! - here: what it holds, once.
+//! - `watch`: what it holds, again and again.
 //! - `steer`: `redrive`, `drop` and `reset`.
 
 mod steer;
+mod watch;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -36,8 +38,12 @@ const FAILING_MAX: usize = 20;
 type Ends = HashMap<(String, i32), i64>;
 
 pub(super) fn run(args: &WorkQueueArgs) -> Result<End> {
+    if args.watch.is_some() && args.action.is_some() {
+        let message = "--watch only shows: give it without the name of something to do";
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
     match &args.action {
-        None => show(args),
+        None => args.watch.map_or_else(|| show(args), |every| watch::run(args, every)),
         Some(WorkQueueAction::Redrive(scope)) => steer::failed(args, scope, false),
         Some(WorkQueueAction::Drop(scope)) => steer::failed(args, scope, true),
         Some(WorkQueueAction::Reset(to)) => steer::reset(args, to),
