@@ -43,20 +43,31 @@ impl Core {
         if self.topics.get(name).is_some_and(|topic| topic.generation == generation) {
             return;
         }
-        let Some(now) = metadata.topic(name) else { return };
+        if let Some(now) = metadata.topic(name) {
+            self.take_over(name, now, generation);
+        }
+    }
+
+    /// Takes over a topic of the metadata of `generation`, unless a thread that came first has taken over those or newer ones: a
+    /// partition must never be there twice, each with sequences of its own.
+    fn take_over(self: &Arc<Self>, name: &str, now: &TopicInfo, generation: u64) {
         let id = now.id.unwrap_or(Uuid::ZERO);
         let mut gone = Vec::new();
+        let mut changed = false;
         let present = self.topics.replace(name, |old| {
-            let old = old.filter(|old| old.generation < generation || old.partitions.is_empty());
+            if old.is_some_and(|old| old.generation >= generation && !old.partitions.is_empty()) {
+                return None;
+            }
             let same = old.filter(|old| is_same(old.id, id));
             if let Some(old) = old
                 && same.is_none()
             {
                 gone.clone_from(&old.partitions);
             }
+            changed = true;
             Some(self.snapshot(name, now, generation, same))
         });
-        if let Some(topic) = &present {
+        if changed && let Some(topic) = &present {
             self.monitor.metadata_changed(name, topic);
         }
         if !gone.is_empty() {
@@ -136,4 +147,40 @@ fn is_same(one: Uuid, other: Uuid) -> bool {
 
 pub(super) fn unknown(name: &str) -> Error {
     Error::new(ErrorKind::UnknownTopic, "the topic is not known to the cluster").with_topic(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::broker::Cluster;
+    use crate::{Client, Record};
+
+    /// Two threads that send to a new topic at once each look it up, and both come to take it over.
+    #[test]
+    fn a_topic_that_two_threads_look_up_at_once_has_each_partition_once() {
+        let kafka = Cluster::builder().brokers(1).topic("t", 2).start().expect("a cluster");
+        let client = Client::builder(kafka.bootstrap()).build().expect("a client");
+        let producer = client.producer().build().expect("a producer");
+        let core = &producer.core;
+        core.cluster.topic("t", Deadline::within(Duration::from_secs(60))).expect("a topic");
+        let metadata = core.cluster.metadata();
+        let now = metadata.topic("t").expect("it was looked up");
+        core.take_over("t", now, metadata.generation);
+        let first = core.topics.get("t").expect("taken over");
+        producer.send(Record::to("t").partition(0).value("x")).expect("taken");
+        for generation in [metadata.generation, metadata.generation.saturating_sub(1)] {
+            core.take_over("t", now, generation);
+            let second = core.topics.get("t").expect("still there");
+            assert_eq!(second.generation, first.generation);
+            for (one, other) in first.partitions.iter().zip(&second.partitions) {
+                assert!(Arc::ptr_eq(one, other), "its batches and sequences are here");
+            }
+        }
+        core.take_over("t", now, metadata.generation + 1);
+        let newer = core.topics.get("t").expect("still there");
+        assert_eq!(newer.generation, metadata.generation + 1);
+        assert!(Arc::ptr_eq(&first.partitions[0], &newer.partitions[0]));
+    }
 }
