@@ -57,6 +57,9 @@ pub enum ErrorKind {
     NoLeader,
     /// The record is larger than `max.request.size` or the broker's limit.
     RecordTooLarge,
+    /// The record could not be delivered in time and went to the retry store (`retry.store.path`), which sends it again:
+    /// it must not be sent by the program too.
+    StoredForRetry,
     /// The record was dropped by [`Producer::purge`](crate::Producer::purge).
     Purged,
     /// No space became free in the producer's buffer in time.
@@ -318,6 +321,7 @@ impl Error {
             | ErrorKind::OffsetOutOfRange
             | ErrorKind::RecordTooLarge
             | ErrorKind::Purged
+            | ErrorKind::StoredForRetry
             | ErrorKind::BufferFull
             | ErrorKind::Closed
             | ErrorKind::LeaseLost

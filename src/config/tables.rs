@@ -192,6 +192,12 @@ macro_rules! producer_properties {
             /// Records without a key go to no partition of a broker that left batches waiting for so long; 0 turns that
             /// off. Needs `partitioner.adaptive.partitioning.enable`.
             "partitioner.availability.timeout.ms" partitioner_availability_timeout: Duration = ms(0), (ms(0)) to DAY;
+            /// Folder in which records that could not be delivered in time are kept on disk and sent again, also after a
+            /// restart: at least once. One producer at a time may use it. Empty: such records fail. A property of Ottla.
+            "retry.store.path" retry_store_path: String = String::new();
+            /// Most bytes that the folder of `retry.store.path` may take; records that find no space fail. A property of
+            /// Ottla.
+            "retry.store.max.bytes" retry_store_max: usize = (1024 * MIB), KIB to (usize::MAX);
         }
     };
 }

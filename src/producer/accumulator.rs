@@ -30,6 +30,7 @@ use super::record::Plain;
 use super::sequence::{Identity, Number, Stamp, Verdict};
 use super::ticket::{BatchOutcome, Ticket, Unfinished};
 use crate::error::Error;
+use crate::protocol::records::BatchBuilder;
 use crate::protocol::{ErrorCode, Uuid};
 
 /// What became of a record that was to be appended.
@@ -428,6 +429,35 @@ impl Partition {
         let mut state = self.state.lock();
         state.retired = Some(error);
         state.give_up()
+    }
+
+    /// Puts a batch of the retry store behind what is there; it holds `reserved` bytes of memory.
+    ///
+    /// # Errors
+    /// When the partition is gone.
+    pub(super) fn enqueue(
+        &self,
+        builder: BatchBuilder,
+        reserved: usize,
+        unfinished: &Unfinished,
+        now: Instant,
+    ) -> Result<Arc<BatchOutcome>, Error> {
+        let mut state = self.state.lock();
+        if let Some(error) = &state.retired {
+            return Err(error.clone());
+        }
+        // What is open is older, and closed by this.
+        let open = state.open.take();
+        state.sealed.extend(open);
+        let outcome = Arc::new(BatchOutcome::new(self.index, Weak::clone(&self.this)));
+        let number = Number { batch: state.opened_count, record: 0 };
+        state.opened_count += 1;
+        unfinished.add(&outcome);
+        let batch = Batch::from_store(number, Arc::clone(&outcome), builder, reserved, now);
+        state.sealed.push_back(batch);
+        state.list(self);
+        state.queue.ring();
+        Ok(outcome)
     }
 
     /// Gives up all batches that are not on the wire, and goes on.

@@ -50,6 +50,8 @@ pub(super) struct Batch {
     pub(super) maybe_stored: bool,
     /// Whether its records were told a failure while it was on the wire: see [`Batch::detach`].
     pub(super) given_up: bool,
+    /// Whether it is in the retry store already.
+    pub(super) is_from_store: bool,
     /// Why the last attempt failed.
     pub(super) last_error: Option<Error>,
     stamped: Option<Stamp>,
@@ -84,10 +86,27 @@ impl Batch {
             attempts: 0,
             maybe_stored: false,
             given_up: false,
+            is_from_store: false,
             last_error: None,
             stamped: None,
             sum: None,
             body: Body::Open(BatchBuilder::new(buffer)),
+        }
+    }
+
+    /// One of the retry store, whole.
+    pub(super) fn from_store(
+        number: Number,
+        outcome: Arc<BatchOutcome>,
+        builder: BatchBuilder,
+        reserved: usize,
+        opened: Instant,
+    ) -> Self {
+        Self {
+            records: builder.record_count() as u32,
+            is_from_store: true,
+            body: Body::Open(builder),
+            ..Self::open(number, outcome, Vec::new(), reserved, opened)
         }
     }
 
@@ -177,6 +196,7 @@ impl Batch {
             attempts: self.attempts,
             maybe_stored: true,
             given_up: false,
+            is_from_store: self.is_from_store,
             last_error: self.last_error.clone(),
             stamped: self.stamped,
             sum: self.sum,
@@ -259,6 +279,7 @@ impl Batch {
                 let number = Number { record: self.number.record + place, ..self.number };
                 pieces.push(Self {
                     attempts: self.attempts,
+                    is_from_store: self.is_from_store,
                     ..Self::open(number, Arc::new(outcome), Vec::new(), 0, self.opened)
                 });
             }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::accumulator::{Event, Partition};
+use super::accumulator::Event;
 use super::backlog::{IdentityState, Limits};
 use super::batch::{Batch, Codec};
 use super::callbacks::{CALLBACK_BYTES, Callbacks, PendingList, Settled, run_all};
@@ -36,6 +36,7 @@ use super::observer::Watcher;
 use super::partitioner::Partitioner;
 use super::queue::ReadyQueue;
 use super::record::Undelivered;
+use super::store::{self, Log};
 use super::ticket::{BatchOutcome, BatchResult, Unfinished};
 use super::topics::Topics;
 use super::writer;
@@ -74,6 +75,8 @@ pub(super) struct Core {
     /// What the user has in the place of the built-in rule.
     pub(super) partitioner: Option<Arc<dyn Partitioner>>,
     pub(super) monitor: Monitor,
+    /// What could not be delivered, on disk.
+    pub(super) store: Option<Log>,
     writers: Mutex<Writers>,
     /// Connections opened so far, by all writers: a number belongs to one of them.
     connections: AtomicU64,
@@ -101,6 +104,7 @@ impl Core {
         callbacks: Callbacks,
         partitioner: Option<Arc<dyn Partitioner>>,
         watcher: Watcher,
+        store: Option<Log>,
     ) -> Self {
         let request_room = config.max_request_size.saturating_sub(REQUEST_OVERHEAD);
         let grown = config.batch_size.saturating_mul(BATCH_GROWTH);
@@ -125,6 +129,7 @@ impl Core {
             failures: Failures::default(),
             partitioner,
             monitor: Monitor::new(watcher),
+            store,
             writers: Mutex::default(),
             connections: AtomicU64::new(0),
             limits,
@@ -202,7 +207,14 @@ impl Core {
         if batch.is_over() {
             return None;
         }
-        self.failures.tell(batch, |_| Some(error.clone()));
+        let is_stored = error.kind() == ErrorKind::StoredForRetry;
+        // It is on disk as before, and will be sent again.
+        if batch.is_from_store && store::stays(error) {
+            return None;
+        }
+        if !is_stored {
+            self.failures.tell(batch, |_| Some(error.clone()));
+        }
         let failed = Failed {
             topic: batch.outcome.topic()?,
             partition: batch.outcome.partition(),
@@ -245,19 +257,33 @@ impl Core {
 
     /// Fails a batch that is nowhere else any more.
     pub(super) fn fail(&self, batch: Batch, error: Error) {
-        let partition = batch.outcome.partition();
-        let error = error.maybe_persisted(batch.maybe_stored);
-        let error = match batch.outcome.topic() {
-            Some(topic) => error.with_partition(&topic, partition),
-            None => error,
-        };
-        self.settle(batch, BatchResult::Failed(error));
+        self.fail_all(vec![(batch, error)]);
     }
 
-    /// Fails a batch that ran out of time, with the reason of its last failure.
-    pub(super) fn expire(&self, batch: Batch, now: Instant) {
-        let error = self.expiry(&batch, now);
-        self.fail(batch, error);
+    /// Fails batches that are nowhere else any more, each with its error. Those that the retry store takes are told so.
+    pub(super) fn fail_all(&self, failed: Vec<(Batch, Error)>) {
+        let in_context = |(batch, error): (Batch, Error)| {
+            let error = error.maybe_persisted(batch.maybe_stored);
+            let error = match batch.outcome.topic() {
+                Some(topic) => error.with_partition(&topic, batch.outcome.partition()),
+                None => error,
+            };
+            (batch, error)
+        };
+        let mut failed: Vec<_> = failed.into_iter().map(in_context).collect();
+        self.keep(&mut failed);
+        for (batch, error) in failed {
+            self.settle(batch, BatchResult::Failed(error));
+        }
+    }
+
+    /// Fails batches that ran out of time, with the reason of their last failure.
+    pub(super) fn expire_all(&self, expired: Vec<Batch>, now: Instant) {
+        let error = |batch: Batch| {
+            let error = self.expiry(&batch, now);
+            (batch, error)
+        };
+        self.fail_all(expired.into_iter().map(error).collect());
     }
 
     /// The error of a batch that ran out of time.
@@ -376,13 +402,16 @@ impl Core {
     /// Abandons what is on the wire, without waiting for anybody.
     pub(super) fn abandon_flights(&self, error: &Error) {
         let flights = std::mem::take(&mut self.writers.lock().flights);
+        let (mut partitions, mut batches) = (Vec::new(), Vec::new());
         for sent in flights.iter().filter_map(Weak::upgrade).flat_map(|flight| flight.close()) {
             for (partition, mut batch) in sent.batches {
                 batch.maybe_stored = true;
                 partition.failed(&batch, false);
-                self.abandon(&partition, batch, error);
+                partitions.push(partition);
+                batches.push(batch);
             }
         }
+        self.abandon_all(batches, error);
     }
 
     /// From now on [`abandon`](Self::abandon) keeps what it is given.
@@ -395,30 +424,44 @@ impl Core {
         self.undelivered.lock().take().unwrap_or_default()
     }
 
-    /// Fails a batch because the producer closes; its records go to whoever closes it.
-    pub(super) fn abandon(&self, partition: &Partition, mut batch: Batch, error: &Error) {
-        let error = error
-            .clone()
-            .with_partition(&partition.topic, partition.index)
-            .maybe_persisted(batch.maybe_stored);
-        if let Some(kept) = &mut *self.undelivered.lock()
-            && !batch.is_over()
-        {
-            match batch.undelivered(&partition.topic, partition.index, &error) {
-                Ok(records) => kept.extend(records),
-                Err(unreadable) => log::error!("a batch of ours cannot be read back: {unreadable}"),
-            }
+    /// Fails a batch because the producer closes; its records go to the retry store, or else to whoever closes it.
+    pub(super) fn abandon(&self, batch: Batch, error: &Error) {
+        self.abandon_all(vec![batch], error);
+    }
+
+    /// As [`abandon`](Self::abandon). The partitions of the batches are alive.
+    fn abandon_all(&self, batches: Vec<Batch>, error: &Error) {
+        let mut abandoned = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let topic = batch.outcome.topic().unwrap_or_default();
+            let error = error.clone().with_partition(&topic, batch.outcome.partition());
+            let error = error.maybe_persisted(batch.maybe_stored);
+            abandoned.push((batch, error));
         }
-        self.settle(batch, BatchResult::Failed(error));
+        self.keep(&mut abandoned);
+        for (mut batch, error) in abandoned {
+            if error.kind() != ErrorKind::StoredForRetry && !batch.is_over() {
+                self.collect(&mut batch, &error);
+            }
+            self.settle(batch, BatchResult::Failed(error));
+        }
+    }
+
+    /// Keeps the records of a batch for whoever closes the producer.
+    fn collect(&self, batch: &mut Batch, error: &Error) {
+        let Some(kept) = &mut *self.undelivered.lock() else { return };
+        let topic = batch.outcome.topic().unwrap_or_default();
+        match batch.undelivered(&topic, batch.outcome.partition(), error) {
+            Ok(records) => kept.extend(records),
+            Err(unreadable) => log::error!("a batch of ours cannot be read back: {unreadable}"),
+        }
     }
 
     /// Refuses all records from now on and abandons what is not on the wire.
     pub(super) fn retire_all(&self, error: &Error) {
-        for partition in self.topics.close() {
-            for batch in partition.retire(error.clone()) {
-                self.abandon(&partition, batch, error);
-            }
-        }
+        let partitions = self.topics.close();
+        let batches = partitions.iter().flat_map(|partition| partition.retire(error.clone()));
+        self.abandon_all(batches.collect(), error);
     }
 }
 

@@ -26,6 +26,7 @@
 //! metrics/      the counts, Producer::metrics, Prometheus
 //! observer      events for the user's code
 //! purge         Producer::purge: what was taken is given up
+//! store/        the retry store: what could not be delivered, on disk; thread ottla-store
 //! core          what the threads share; where every batch ends
 //! ```
 //!
@@ -75,6 +76,7 @@ mod router;
 mod routing;
 mod sequence;
 mod serialize;
+mod store;
 #[cfg(test)]
 mod tests;
 mod ticket;

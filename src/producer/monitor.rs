@@ -17,7 +17,7 @@ use super::observer::{
 use super::sequence::Identity;
 use super::topics::Topic;
 use crate::clock;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::protocol::Bytes;
 
 /// Counts and observer of one producer.
@@ -34,6 +34,13 @@ pub(super) struct Failed {
     pub(super) partition: i32,
     pub(super) records: u32,
     pub(super) error: Error,
+}
+
+impl Failed {
+    /// Whether the retry store took them.
+    fn is_stored(&self) -> bool {
+        self.error.kind() == ErrorKind::StoredForRetry
+    }
 }
 
 impl Monitor {
@@ -94,13 +101,15 @@ impl Monitor {
 
     /// Records failed; their tickets do not know yet.
     pub(super) fn count_failed(&self, failed: &Failed) {
-        self.meters.count(Fate::Failed, &failed.topic, failed.records, clock::now());
+        let fate = if failed.is_stored() { Fate::StoredForRetry } else { Fate::Failed };
+        self.meters.count(fate, &failed.topic, failed.records, clock::now());
     }
 
     /// Records failed, and their tickets know.
     pub(super) fn failed(&self, failed: &Failed) {
         let Failed { topic, partition, records, error } = failed;
-        log::warn!("producer: {topic}-{partition}: {records} records failed: {error}");
+        let what = if failed.is_stored() { "went to the retry store" } else { "failed" };
+        log::warn!("producer: {topic}-{partition}: {records} records {what}: {error}");
         let event = BatchFailed { topic, partition: *partition, records: *records, error };
         self.watcher.tell(|observer| observer.batch_failed(&event));
     }

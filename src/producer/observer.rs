@@ -45,7 +45,8 @@ pub trait Observer: Send + Sync {
         let _ = event;
     }
 
-    /// A batch, or some records of one that the broker named, failed for good; the tickets tell it already. On the thread
+    /// A batch, or some records of one that the broker named, failed for good, or went to the retry store (its error is of kind
+    /// [`StoredForRetry`](crate::ErrorKind::StoredForRetry)); the tickets tell it already. On the thread
     /// that found out: `ottla-w-N`, `ottla-r-N`, `ottla-router`, `ottla-id`, or a caller's in `send` (the topic was deleted)
     /// and `close`.
     fn batch_failed(&self, event: &BatchFailed<'_>) {

@@ -1,6 +1,7 @@
 //! [`Producer`]: the calls, all on the caller's thread.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::partitioner::{PartitionRequest, Partitioner, RoundRobin, partition_of
 use super::record::{Plain, Record, Rejected, Undelivered};
 use super::router;
 use super::serialize::written;
+use super::store::Log;
 use super::ticket::{Stored, Ticket};
 use super::topics::Topic;
 use crate::Client;
@@ -117,7 +119,8 @@ impl ProducerBuilder {
     /// # Errors
     /// `Config` for a value out of range and for settings that exclude each other (idempotence needs
     /// `acks=all` and at most five requests in flight; `delivery.timeout.ms` must not be below
-    /// `linger.ms` + `request.timeout.ms`); `Io` when a thread cannot be started.
+    /// `linger.ms` + `request.timeout.ms`), and when another producer has the folder of `retry.store.path` open; `Io` when a
+    /// thread cannot be started, or that folder cannot be used.
     pub fn build(self) -> Result<Producer> {
         let Self { client, config, partitioner, watcher } = self;
         let partitioner = partitioner.or_else(|| match config.partitioner_class {
@@ -127,9 +130,20 @@ impl ProducerBuilder {
         let cluster = Arc::clone(client.cluster());
         let client_config = Arc::clone(cluster.config());
         check(&config, client_config.request_timeout)?;
+        let store = match config.retry_store_path.as_str() {
+            "" => None,
+            path => Some(Log::open(Path::new(path), config.retry_store_max as u64)?),
+        };
         let (callbacks, settled) = Callbacks::new();
-        let core =
-            Arc::new(Core::new(config, client_config, cluster, callbacks, partitioner, watcher));
+        let core = Arc::new(Core::new(
+            config,
+            client_config,
+            cluster,
+            callbacks,
+            partitioner,
+            watcher,
+            store,
+        ));
         let of_router = Arc::clone(&core);
         let router = threads::spawn("ottla-router", move || router::run(&of_router))?;
         let of_callbacks = Arc::clone(&core);
@@ -140,9 +154,10 @@ impl ProducerBuilder {
                 core.unfinished.finish(outcome);
             });
         });
-        match started {
+        match started.and_then(|callbacks| core.start_store().map(|()| callbacks)) {
             Ok(callbacks) => Ok(Producer { core, threads: Mutex::new(Some((router, callbacks))) }),
             Err(error) => {
+                core.callbacks.end();
                 core.stop_threads();
                 router.join();
                 Err(error)
@@ -567,7 +582,7 @@ impl Producer {
 
     /// Takes no more records, delivers those it has, ends its threads.
     ///
-    /// Blocks at most `timeout` and half a second. Gives back what was not acknowledged by then,
+    /// Blocks at most `timeout` and half a second. Gives back what was not acknowledged by then and is not in the retry store,
     /// including records that are on the wire and may be stored
     /// ([`possibly_persisted`](Error::possibly_persisted)); their tickets and callbacks tell the
     /// same. A second call returns at once with nothing.
@@ -606,6 +621,9 @@ impl Producer {
             if !callbacks.is_current() {
                 callbacks.join_by(ends);
             }
+        }
+        if let Some(store) = &core.store {
+            store.close();
         }
         core.take_undelivered()
     }

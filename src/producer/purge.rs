@@ -13,7 +13,8 @@ impl Producer {
     ///
     /// Tickets, callbacks and the channel of failures tell each, with an error of kind `Purged`; an earlier attempt may have
     /// stored it ([`Error::possibly_persisted`]). A record that another thread sends meanwhile may be dropped or not, and so may one
-    /// that a writer is about to write. Never blocks; may be called by a callback. After a close there is nothing to drop.
+    /// that a writer is about to write. Never blocks; may be called by a callback. After a close there is nothing to drop. What is in the retry store
+    /// stays there.
     pub fn purge(&self) -> u64 {
         self.core.purge_queued()
     }
@@ -30,7 +31,9 @@ impl Core {
         let mut records = 0;
         for partition in self.topics.all_partitions() {
             for batch in partition.purge() {
-                records += u64::from(batch.records);
+                if !batch.is_from_store {
+                    records += u64::from(batch.records);
+                }
                 self.fail(batch, purged());
             }
         }
@@ -46,7 +49,11 @@ impl Core {
                 }
             });
         }
-        let records = detached.iter().map(|batch| u64::from(batch.records)).sum();
+        let records = detached
+            .iter()
+            .filter(|batch| !batch.is_from_store)
+            .map(|batch| u64::from(batch.records))
+            .sum();
         for batch in detached {
             self.fail(batch, purged());
         }

@@ -201,7 +201,7 @@ fn give_back(
     batch.last_error = Some(error);
     if let Some((batch, error)) = partition.returned(batch, now, |failures| core.backoff(failures))
     {
-        core.abandon(partition, batch, &error);
+        core.abandon(batch, &error);
         return;
     }
     if moved {

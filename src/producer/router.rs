@@ -70,9 +70,7 @@ fn look(core: &Arc<Core>, partition: &Arc<Partition>, now: Instant) -> Step {
     };
     let mut expired = Vec::new();
     let look = partition.look(&taker, now, &mut expired);
-    for batch in expired {
-        core.expire(batch, now);
-    }
+    core.expire_all(expired, now);
     if matches!(look, Look::Idle | Look::Moved) {
         return Step::Done;
     }

@@ -235,6 +235,11 @@ impl BatchOutcome {
         self.partition
     }
 
+    /// The partition, while the producer is there.
+    pub(super) fn origin(&self) -> Option<Arc<Partition>> {
+        self.origin.upgrade()
+    }
+
     /// The topic, while the producer is there.
     pub(super) fn topic(&self) -> Option<Arc<str>> {
         self.origin.upgrade().map(|partition| Arc::clone(&partition.topic))

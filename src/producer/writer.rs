@@ -209,9 +209,7 @@ impl<'a> Writer<'a> {
         if impatient {
             found.patience = None;
         }
-        for batch in expired {
-            core.expire(batch, now);
-        }
+        core.expire_all(expired, now);
         found
     }
 
@@ -262,10 +260,11 @@ impl<'a> Writer<'a> {
                 expired.push(batch.detach());
             }
         });
-        for batch in expired {
+        let failed = expired.into_iter().map(|batch| {
             let error = core.expiry(&batch, now).with_broker(&link.broker);
-            core.fail(batch, error);
-        }
+            (batch, error)
+        });
+        core.fail_all(failed.collect());
     }
 
     /// Makes sure that there is a connection; hands all partitions to the router if there cannot

@@ -39,6 +39,8 @@ pub(in crate::producer) enum Fate {
     Acknowledged,
     Retried,
     Failed,
+    /// It is in the retry store.
+    StoredForRetry,
     /// The batch was cut because the broker called it too large.
     Split,
 }
@@ -125,6 +127,7 @@ impl Meters {
             Fate::Acknowledged => tally.records_acknowledged += records,
             Fate::Retried => tally.records_retried += records,
             Fate::Failed => tally.records_failed += records,
+            Fate::StoredForRetry => tally.records_stored_for_retry += records,
             Fate::Split => tally.batches_split += 1,
         }
     }

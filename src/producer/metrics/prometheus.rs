@@ -32,6 +32,8 @@ const WHOLE: &[Family<ProducerMetrics>] = &[
     ("record_send_total", Kind::Counter, "Records written in requests, retries included.", |m| m.record_send_total as f64),
     ("record_acknowledged_total", Kind::Counter, "Records that a broker acknowledged.", |m| m.record_acknowledged_total as f64),
     ("record_error_total", Kind::Counter, "Records that failed for good.", |m| m.record_error_total as f64),
+    ("record_stored_for_retry_total", Kind::Counter, "Records that went to the retry store.", |m| m.record_stored_for_retry_total as f64),
+    ("retry_store_size_bytes", Kind::Gauge, "Bytes of the retry store on disk.", |m| m.retry_store_bytes as f64),
     ("record_retry_total", Kind::Counter, "Records that came back to be sent again.", |m| m.record_retry_total as f64),
     ("bytes_total", Kind::Counter, "Bytes of batches written in requests.", |m| m.byte_total as f64),
     ("batch_split_total", Kind::Counter, "Batches that were too large and were cut.", |m| m.batch_split_total as f64),

@@ -9,6 +9,7 @@ use super::tally::{Reading, Tally};
 use crate::clock;
 use crate::producer::Producer;
 use crate::producer::core::Core;
+use crate::producer::store::Log;
 
 /// Times of one kind. All are zero while there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -53,6 +54,10 @@ pub struct ProducerMetrics {
     pub record_error_total: u64,
     /// The same per second.
     pub record_error_rate: f64,
+    /// Records that went to the retry store (`retry.store.path`): no errors yet. Not in Java.
+    pub record_stored_for_retry_total: u64,
+    /// Bytes of the retry store on disk. Not in Java.
+    pub retry_store_bytes: u64,
     /// Records that came back to be sent again.
     pub record_retry_total: u64,
     /// The same per second.
@@ -224,6 +229,7 @@ fn read(core: &Core, now: Instant) -> ProducerMetrics {
         connection_count: connections,
         buffer_total_bytes: total as u64,
         buffer_available_bytes: total.saturating_sub(core.memory.used()) as u64,
+        retry_store_bytes: core.store.as_ref().map_or(0, Log::bytes),
         failures_untold_total: core.failures.untold(),
         metadata_age: core.cluster.metadata_age(now),
         brokers,
@@ -243,6 +249,7 @@ fn whole(sent: &Reading<Tally>, fates: &Reading<Tally>, waits: &Reading<Waits>) 
         byte_rate: sent.rate(recent.batches.sum),
         record_error_total: fates.all.records_failed,
         record_error_rate: fates.rate(fates.recent.records_failed),
+        record_stored_for_retry_total: fates.all.records_stored_for_retry,
         record_retry_total: fates.all.records_retried,
         record_retry_rate: fates.rate(fates.recent.records_retried),
         batch_split_total: fates.all.batches_split,

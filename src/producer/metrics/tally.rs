@@ -48,6 +48,7 @@ pub(super) struct Tally {
     pub(super) records_acknowledged: u64,
     pub(super) records_retried: u64,
     pub(super) records_failed: u64,
+    pub(super) records_stored_for_retry: u64,
     pub(super) batches_split: u64,
     /// Sizes of batches in requests, as they were sent.
     pub(super) batches: Mean,
@@ -75,6 +76,7 @@ impl Count for Tally {
         self.records_acknowledged += other.records_acknowledged;
         self.records_retried += other.records_retried;
         self.records_failed += other.records_failed;
+        self.records_stored_for_retry += other.records_stored_for_retry;
         self.batches_split += other.batches_split;
         self.batches.merge(other.batches);
         self.plain_bytes += other.plain_bytes;
