@@ -166,7 +166,8 @@ what -e, -c or --drain ask for, and when a unit of this process was given up.")]
 pub(super) struct ConsumeArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// The topic; with -g it may be repeated
+    /// The topic; with -g it may be repeated, and one that begins with ^ is a regular expression: every topic whose
+    /// name it matches at its start, also those that are made later, but no internal ones
     #[arg(short = 't', long = "topic", required = true, value_name = "TOPIC")]
     pub(super) topics: Vec<String>,
     /// Read this partition alone; may be repeated

@@ -55,6 +55,10 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
         let message = "without -g one topic is read at a time";
         return Err(Error::new(ErrorKind::InvalidInput, message));
     };
+    if topic.starts_with('^') {
+        let message = "topics by regular expression are read with -g alone";
+        return Err(Error::new(ErrorKind::InvalidInput, message));
+    }
     let started = clock::now();
     let Plan { ranges, partitions, beyond } = plan(&client, topic, args)?;
     let open = ranges.len();

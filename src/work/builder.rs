@@ -10,7 +10,7 @@ use crate::config::{AutoOffsetReset, FetchConfig, IsolationLevel, WorkConfig, ch
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::ConsumerRecord;
 use crate::threads::Stop;
-use crate::work::crew::{Crew, check_topic};
+use crate::work::crew::Crew;
 use crate::work::events::EventSink;
 use crate::work::handler::{Handler, HandlerResult, Sink, log_dead_letter};
 use crate::work::kafka::Kafka;
@@ -27,6 +27,7 @@ use crate::work::records::{PortionHandler, RecordSink, by_unit_sink, in_portions
 use crate::work::remote::RemoteKafka;
 use crate::work::session::Workshop;
 use crate::work::shared::Shared;
+use crate::work::sources::{Topics, check_topic};
 use crate::work::unit_handle::Unit;
 
 /// Where a node's queue comes from: what [`NodeBuilder::queue`] takes.
@@ -107,6 +108,11 @@ impl Client {
 
 impl NodeBuilder {
     /// The topics to read; adds to those named before.
+    ///
+    /// One that begins with `^` is a regular expression, as for librdkafka: it matches every topic that it matches at
+    /// the start of the name (`$` ends it). The organiser takes new topics that match up within two seconds
+    /// or `planning.interval.ms`, whichever is longer. Kafka's internal topics never match, nor does the dead-letter
+    /// topic. The syntax is that of the crate `regex-lite`: no look-around, linear in time.
     #[must_use]
     pub fn topics<T: Into<String>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.topics.extend(topics.into_iter().map(Into::into));
@@ -253,6 +259,7 @@ impl NodeBuilder {
     /// Checks everything and makes what the threads share.
     pub(crate) fn workshop(self) -> Result<Workshop> {
         self.check()?;
+        let topics = Topics::of(&self.topics)?.except(self.letter_topic.clone());
         let letters = match &self.letter_topic {
             None => None,
             Some(topic) => {
@@ -266,7 +273,7 @@ impl NodeBuilder {
             Some(source) => source.open(&self.group, &self.config.queue_prefix, rules)?,
             None => Arc::new(MemoryQueue::new(rules)),
         };
-        let shared = Shared::new(self.group, self.config, EventSink::new(), self.topics);
+        let shared = Shared::new(self.group, self.config, EventSink::new(), topics);
         let sink = match (self.sink, &letters) {
             (Some(sink), _) => sink,
             (None, Some(letters)) => {
@@ -291,7 +298,6 @@ impl NodeBuilder {
         if self.topics.is_empty() {
             return Err(Error::new(ErrorKind::InvalidInput, "the node has no topics"));
         }
-        self.topics.iter().try_for_each(|topic| check_topic(topic))?;
         if let Some(topic) = &self.letter_topic {
             check_topic(topic)?;
             if self.topics.contains(topic) {

@@ -20,6 +20,7 @@ use crate::work::lease::{Rhythm, keep};
 use crate::work::organiser::Shell;
 use crate::work::session::{Session, Workshop};
 use crate::work::snapshot::SnapshotLimits;
+use crate::work::sources::Topics;
 use crate::work::stats::{Counters, NodeStats};
 use crate::work::unit::{TopicPartition, WorkerId};
 
@@ -112,42 +113,25 @@ impl Crew {
 
     /// Adds a topic; the organiser takes it up in its next round.
     pub(crate) fn add_topic(&self, topic: &str) -> Result<()> {
-        check_topic(topic)?;
-        self.shop.shared.change_topics(|topics| topics.names.insert(topic.to_owned()));
-        Ok(())
+        self.shop.shared.change_topics(|topics| topics.add(topic))
     }
 
     /// Plans a topic no more.
     pub(crate) fn remove_topic(&self, topic: &str) -> Result<()> {
-        self.change_known(topic, |topics| {
-            topics.paused.remove(topic);
-            topics.names.remove(topic)
-        })
+        self.change_known(topic, |topics| topics.remove(topic))
     }
 
     /// Leaves a topic alone until it is resumed.
     pub(crate) fn pause(&self, topic: &str) -> Result<()> {
-        self.change_known(topic, |topics| {
-            topics.names.contains(topic) && {
-                topics.paused.insert(topic.to_owned());
-                true
-            }
-        })
+        self.change_known(topic, |topics| topics.pause(topic))
     }
 
     /// Ends a pause.
     pub(crate) fn resume(&self, topic: &str) -> Result<()> {
-        self.change_known(topic, |topics| {
-            topics.paused.remove(topic);
-            topics.names.contains(topic)
-        })
+        self.change_known(topic, |topics| topics.resume(topic))
     }
 
-    fn change_known(
-        &self,
-        topic: &str,
-        change: impl FnOnce(&mut super::shared::Topics) -> bool,
-    ) -> Result<()> {
+    fn change_known(&self, topic: &str, change: impl FnOnce(&mut Topics) -> bool) -> Result<()> {
         if self.shop.shared.change_topics(change) {
             return Ok(());
         }
@@ -188,9 +172,8 @@ impl Crew {
     /// Where each log ends now, asked until every partition has answered.
     fn pin_ends(&self, deadline: Deadline) -> Result<Vec<(TopicPartition, i64)>> {
         let topics = self.shop.shared.topics();
-        let names: Vec<String> = topics.names.into_iter().collect();
         loop {
-            let failure = match self.ends_of(&names, deadline) {
+            let failure = match self.ends_of(&topics, deadline) {
                 Ok(ends) => return Ok(ends),
                 Err(error) => error,
             };
@@ -203,9 +186,12 @@ impl Crew {
         }
     }
 
-    fn ends_of(&self, names: &[String], deadline: Deadline) -> Result<Vec<(TopicPartition, i64)>> {
+    fn ends_of(&self, topics: &Topics, deadline: Deadline) -> Result<Vec<(TopicPartition, i64)>> {
+        let kafka = &self.shop.kafka;
+        let cluster = if topics.has_patterns() { kafka.names(deadline)? } else { Vec::new() };
+        let names: Vec<String> = topics.read(&cluster).into_iter().collect();
         let mut partitions = Vec::new();
-        for (_, described) in self.shop.kafka.topics(names, deadline)? {
+        for (_, described) in kafka.topics(&names, deadline)? {
             let facts = described?;
             for index in 0..facts.partitions {
                 partitions.push(TopicPartition::new(facts.name.clone(), index)?);
@@ -275,12 +261,6 @@ impl Drop for Crew {
             log::warn!("a node was dropped: {error}");
         }
     }
-}
-
-/// Refuses a name that is none.
-pub(crate) fn check_topic(topic: &str) -> Result<()> {
-    TopicPartition::new(topic, 0)?;
-    Ok(())
 }
 
 /// The machine's name as part of a worker's, for people.

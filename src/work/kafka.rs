@@ -50,6 +50,9 @@ pub(crate) trait Kafka: Send + Sync + 'static {
         deadline: Deadline,
     ) -> Result<HashMap<String, Result<TopicFacts>>>;
 
+    /// The names of every topic of the cluster but internal ones, asking it anew.
+    fn names(&self, deadline: Deadline) -> Result<Vec<String>>;
+
     /// The bounds of each log, one request per leader and kind.
     fn bounds(&self, partitions: &[TopicPartition], deadline: Deadline) -> Each<LogBounds>;
 

@@ -58,6 +58,7 @@ mod remote;
 mod session;
 mod shared;
 pub mod snapshot;
+mod sources;
 mod stats;
 pub mod steer;
 #[cfg(test)]

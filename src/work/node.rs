@@ -60,13 +60,14 @@ impl Node {
         self.crew.events()
     }
 
-    /// Reads `topic` too. The organiser takes it up in its next round. Twice is the same as once.
+    /// Reads `topic` too, a name or a regular expression (see [`NodeBuilder::topics`](crate::work::NodeBuilder::topics)). The organiser takes it up in its
+    /// next round. Twice is the same as once.
     ///
     /// Every node of a group should read the same topics: the one that is the organiser plans its
     /// own.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that Kafka gives to no topic.
+    /// `InvalidInput` for a name that Kafka gives to no topic, and for what is no regular expression.
     pub fn add_topic(&self, topic: &str) -> Result<()> {
         self.crew.add_topic(topic)
     }
@@ -80,7 +81,9 @@ impl Node {
     }
 
     /// Leaves `topic` alone until [`Node::resume`]: this node plans nothing of it and gives back its
-    /// units when it meets one. Handlers that run go on. Other nodes of the group go on too.
+    /// units when it meets one. Handlers that run go on. Other nodes of the group go on too. It may be a topic that a
+    /// regular expression of the node matches, or such an expression: then topics are left alone that it reads by
+    /// paused ones only.
     ///
     /// # Errors
     /// `InvalidInput` when the node does not read it.

@@ -4,6 +4,7 @@ mod ahead;
 mod letters;
 mod pace;
 mod records;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::pull::PullNode;
 use super::queue::WorkQueue;
 use super::shared::Shared;
 use super::snapshot::{SnapshotLimits, UnitState};
+use super::sources::Topics;
 use super::testing::MemoryKafka;
 use super::unit_handle::Unit;
 use crate::clock::Deadline;
@@ -66,8 +68,8 @@ impl Place {
     }
 
     fn crew(&self, topics: &[&str], workers: usize) -> Crew {
-        let names = topics.iter().map(|name| (*name).to_owned()).collect();
-        let shared = Shared::new("g".to_owned(), self.config.clone(), EventSink::new(), names);
+        let topics = Topics::of(topics).expect("legal");
+        let shared = Shared::new("g".to_owned(), self.config.clone(), EventSink::new(), topics);
         let (queue, kafka) = (Arc::new(self.queue.clone()), Arc::new(self.kafka.clone()));
         let shop = assemble(queue, kafka, shared, Arc::clone(&self.sink));
         Crew::start(shop, workers, Duration::from_secs(5)).expect("threads")
@@ -522,7 +524,7 @@ fn an_organiser_plans_alone_and_one_at_a_time() {
     place.kafka.append("t", 0, 35);
     let organiser = || {
         let shared =
-            Shared::new("g".to_owned(), place.config.clone(), EventSink::new(), BTreeSet::new());
+            Shared::new("g".to_owned(), place.config.clone(), EventSink::new(), Topics::default());
         let (queue, kafka) = (Arc::new(place.queue.clone()), Arc::new(place.kafka.clone()));
         let shop = assemble(queue, kafka, shared, Arc::clone(&place.sink));
         Organiser::new(shop, Duration::from_secs(5))

@@ -15,12 +15,12 @@ use super::kafka::{Each, Kafka, LogBounds, TopicFacts, UnitReader};
 use super::plan::CommittedOffset;
 use super::unit::{TopicPartition, UnitId};
 use crate::clock::Deadline;
-use crate::cluster::{Cluster, Target};
+use crate::cluster::{Cluster, METADATA_VERSIONS, Target, metadata_request};
 use crate::config::FetchConfig;
 use crate::error::{Error, Recovery, Result};
 use crate::fetch::{At, list_now};
 use crate::protocol::messages::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    MetadataRequest, OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
     OffsetFetchResponse,
 };
@@ -90,6 +90,17 @@ impl Kafka for RemoteKafka {
             })
         };
         Ok(names.iter().map(|name| (name.clone(), describe(name))).collect())
+    }
+
+    fn names(&self, deadline: Deadline) -> Result<Vec<String>> {
+        let answer = self
+            .cluster
+            .attempt::<MetadataRequest, _>(Target::Any, METADATA_VERSIONS, deadline, |version| {
+                Ok(metadata_request(version, None))
+            })
+            .inspect_err(|error| self.note(error))?;
+        let topics = answer.response.topics.into_iter().filter(|topic| !topic.is_internal);
+        Ok(topics.filter_map(|topic| topic.name).collect())
     }
 
     fn bounds(&self, partitions: &[TopicPartition], deadline: Deadline) -> Each<LogBounds> {

@@ -2,13 +2,13 @@
 //!
 //! Any thread reads; the node's owner changes the topics. Its lock is held for moments.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
 use crate::config::WorkConfig;
 use crate::work::events::{Event, EventSink};
+use crate::work::sources::Topics;
 
 /// The common state of a node.
 #[derive(Debug)]
@@ -24,31 +24,16 @@ pub(crate) struct Shared {
     leads: AtomicBool,
 }
 
-/// The topics of a node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Topics {
-    /// Those that it reads.
-    pub(crate) names: BTreeSet<String>,
-    /// Those of them that are paused.
-    pub(crate) paused: BTreeSet<String>,
-}
-
 impl Shared {
     pub(crate) fn new(
         group: String,
         config: WorkConfig,
         events: EventSink,
-        names: BTreeSet<String>,
+        topics: Topics,
     ) -> Self {
-        let topics = RwLock::new(Topics { names, paused: BTreeSet::new() });
+        let topics = RwLock::new(topics);
         let (planned, leads) = (AtomicU64::new(0), AtomicBool::new(false));
         Self { group, config, events, topics, planned, leads }
-    }
-
-    /// The topics that the organiser plans.
-    pub(crate) fn planned_topics(&self) -> Vec<String> {
-        let topics = self.topics.read();
-        topics.names.difference(&topics.paused).cloned().collect()
     }
 
     /// All topics.
@@ -63,7 +48,7 @@ impl Shared {
 
     /// Whether workers leave units of `topic` alone.
     pub(crate) fn is_paused(&self, topic: &str) -> bool {
-        self.topics.read().paused.contains(topic)
+        self.topics.read().is_paused(topic)
     }
 
     /// `count` units were planned.

@@ -136,6 +136,10 @@ impl Kafka for MemoryKafka {
         Ok(names.iter().map(|name| (name.clone(), describe(name))).collect())
     }
 
+    fn names(&self, _: Deadline) -> Result<Vec<String>> {
+        Ok(self.state()?.topics.keys().cloned().collect())
+    }
+
     fn bounds(&self, partitions: &[TopicPartition], _: Deadline) -> Each<LogBounds> {
         let bounds = |of: &TopicPartition| {
             let state = self.state()?;

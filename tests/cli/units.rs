@@ -244,3 +244,38 @@ fn a_unit_is_not_acknowledged_when_the_output_is_full() {
     assert!(said.counts().starts_with("processed 0 records in 0 units, "), "{}", said.words);
     assert_eq!(drain(&topic, &group, &[]).ended_with(0).lines().len(), 10);
 }
+
+/// As for kcat, `^` begins a regular expression; internal topics never match, and new ones are taken up.
+#[test]
+fn topics_by_regular_expression_are_read_also_those_made_later() {
+    let _calm = servers().calm();
+    let (first, group) = (numbered(10, 1), unique("cli-group"));
+    // The offsets of this group make sure that there is an internal topic.
+    let known = ["--drain"];
+    succeeded(run(&mut worker(&first, &unique("cli-group"), &known), b""));
+    let pattern = format!("^({first}|__consumer_offsets|__transaction_state)");
+    let arguments = ["-f", "%t %s\n", "-X", "commit.interval.ms=50"];
+    let process = Running::start(piped(&mut worker(&pattern, &group, &arguments)));
+    let low = || {
+        let queue = queue_of(&group)?;
+        let partitions = queue["partitions"].as_array()?.clone();
+        Some(partitions.iter().map(|one| (one["topic"].to_string(), one["low"].as_i64())).collect())
+    };
+    let wanted = |topics: &[&str]| {
+        let low_of = |topic: &&str| (format!("\"{topic}\""), Some(10));
+        Some(topics.iter().map(low_of).collect::<Vec<_>>())
+    };
+    wait_until("the first is read", LIMIT, || low() == wanted(&[&first]));
+    let second = format!("{first}-b");
+    with_brokers(&["topics", "create"], &["-t", &second, "--partitions", "1"], b"").ended_with(0);
+    with_brokers(&["send"], &["-t", &second], "x\n".repeat(10).as_bytes()).ended_with(0);
+    wait_until("the second is read", LIMIT, || low() == wanted(&[&first, &second]));
+    signal(&process, "TERM");
+    let said = ended(process).ended_with(0);
+    let of = |topic: &str| said.lines().iter().filter(|line| line.starts_with(topic)).count();
+    assert_eq!((said.lines().len(), of(&format!("{second} "))), (20, 10));
+
+    let wrong = ["-t", "^(", "-g", &group, "--redis", servers().redis_url()];
+    with_brokers(&["consume"], &wrong, b"").ended_with(1).told(&["no regular expression"]);
+    with_brokers(&["consume"], &["-t", "^a", "-e"], b"").ended_with(1).told(&["-g"]);
+}

@@ -11,6 +11,7 @@ use super::shell::{Halt, Shell};
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads::Stop;
 use crate::work::session::Workshop;
+use crate::work::sources::Topics;
 
 /// The organiser of a group without workers. Made by
 /// [`NodeBuilder::organiser`](crate::work::NodeBuilder::organiser).
@@ -41,7 +42,7 @@ impl Organiser {
         self.shop.stop.set();
     }
 
-    /// Plans `topics` once: takes up their partitions and queues what is new, in bounded portions
+    /// Plans `topics`, names or regular expressions, once: takes up their partitions and queues what is new, in bounded portions
     /// (call it again until it gives 0). Gives the number of new units. Blocks while Kafka and the
     /// queue are asked.
     ///
@@ -49,8 +50,9 @@ impl Organiser {
     /// `Queue` when another organiser holds the lock, or the queue fails; what kept Kafka from
     /// answering.
     pub fn plan_once<T: Into<String>>(&self, topics: impl IntoIterator<Item = T>) -> Result<u64> {
-        let names = topics.into_iter().map(Into::into).collect();
-        self.shop.shared.change_topics(|topics| topics.names = names);
+        let named: Vec<String> = topics.into_iter().map(Into::into).collect();
+        let named = Topics::of(named)?;
+        self.shop.shared.change_topics(|topics| topics.replace(named));
         self.shell.lock().plan_now().map_err(|halt| match halt {
             Halt::Failed(error) => error,
             Halt::NotLeader => {

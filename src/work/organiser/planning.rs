@@ -58,10 +58,18 @@ impl Shell {
 
     /// The topics as the cluster describes them; those it cannot describe are left out this time.
     fn topic_facts(&mut self) -> Done<Vec<TopicFacts>> {
-        let names = self.shared.planned_topics();
+        let topics = self.shared.topics();
+        let mut names = topics.planned(&self.listed);
         let fresh = self.facts_until.is_some_and(|until| !until.has_passed(clock::now()));
         if !fresh || self.facts_of != names {
-            let answer = self.kafka.topics(&names, self.question())?;
+            if topics.has_patterns() {
+                self.listed = self.kafka.names(self.question())?;
+                names = topics.planned(&self.listed);
+            }
+            let answer = match names.as_slice() {
+                [] => HashMap::new(),
+                names => self.kafka.topics(names, self.question())?,
+            };
             self.facts.clear();
             let mut failure = None;
             for (name, described) in answer {

@@ -53,6 +53,8 @@ pub(crate) struct Shell {
     pub(super) commits: CommitLog,
     /// The topics as last described.
     pub(super) facts: BTreeMap<String, TopicFacts>,
+    /// The cluster's topics at that time, if the node reads some by regular expression.
+    pub(super) listed: Vec<String>,
     /// What was asked for then.
     pub(super) facts_of: Vec<String>,
     pub(super) facts_until: Option<Deadline>,
@@ -122,6 +124,7 @@ impl Shell {
             ids: TopicIds::default(),
             commits: CommitLog::default(),
             facts: BTreeMap::new(),
+            listed: Vec::new(),
             facts_of: Vec::new(),
             facts_until: None,
             taken_up: BTreeSet::new(),

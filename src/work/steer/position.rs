@@ -19,7 +19,6 @@ use crate::fetch::{At, list};
 use crate::protocol::Uuid;
 use crate::work::builder::{QueueSource, rules_of};
 use crate::work::commit::Commit;
-use crate::work::crew::check_topic;
 use crate::work::kafka::Kafka;
 use crate::work::memory::MemoryQueue;
 use crate::work::queue::{
@@ -27,6 +26,7 @@ use crate::work::queue::{
 };
 use crate::work::remote::RemoteKafka;
 use crate::work::snapshot::{PartitionSnapshot, SnapshotLimits};
+use crate::work::sources::check_topic;
 use crate::work::unit::{LeaderId, TopicPartition};
 
 /// Done ranges of one partition that are looked at to count what is skipped or repeated.
