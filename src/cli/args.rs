@@ -207,6 +207,15 @@ pub(super) struct ConsumeArgs {
     /// End when everything that was produced before the start is finished, by whichever worker
     #[arg(long, requires = "group")]
     pub(super) drain: bool,
+    /// Store the records of units that are given up in this topic, with headers that say why (ottla.error, ...)
+    #[arg(long, value_name = "TOPIC", requires = "group")]
+    pub(super) dead_letter_topic: Option<String>,
+    /// Handle at most N records a second in this process; 0: no bound
+    #[arg(long, value_name = "N", requires = "group")]
+    pub(super) records_per_second: Option<u32>,
+    /// Handle at most N bytes of keys and values a second in this process; 0: no bound
+    #[arg(long, value_name = "N", requires = "group")]
+    pub(super) bytes_per_second: Option<usize>,
     /// Give each unit's records to this shell command's standard input
     #[arg(long, value_name = "CMD", requires = "group")]
     pub(super) exec: Option<String>,

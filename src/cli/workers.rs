@@ -62,6 +62,16 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<End> {
     if let Some(size) = args.unit_size {
         builder = builder.unit_size(size);
     }
+    if let Some(topic) = &args.dead_letter_topic {
+        client.topic(topic)?;
+        builder = builder.dead_letter_topic(topic);
+    }
+    if let Some(records) = args.records_per_second {
+        builder = builder.records_per_second_max(records);
+    }
+    if let Some(bytes) = args.bytes_per_second {
+        builder = builder.bytes_per_second_max(bytes);
+    }
     let output = Arc::new(Output::default());
     let records = Arc::new(AtomicU64::new(0));
     let handler = Handler {

@@ -279,3 +279,37 @@ fn topics_by_regular_expression_are_read_also_those_made_later() {
     with_brokers(&["consume"], &wrong, b"").ended_with(1).told(&["no regular expression"]);
     with_brokers(&["consume"], &["-t", "^a", "-e"], b"").ended_with(1).told(&["-g"]);
 }
+
+/// What is given up is stored with its cause, and its letters are not read as records of the same pattern.
+#[test]
+fn dead_letters_go_to_the_topic_that_was_named() {
+    let _calm = servers().calm();
+    let (source, group) = (numbered(30, 1), unique("cli-group"));
+    let letters = format!("{source}-letters");
+    with_brokers(&["topics", "create"], &["-t", &letters, "--partitions", "1"], b"").ended_with(0);
+    let fails = "read -r first; case $first in 1?) exit 7;; esac";
+    let pattern = format!("^{source}");
+    let bounds = ["--records-per-second", "100000", "--bytes-per-second", "100000000"];
+    let arguments = ["--unit-size", "10", "-X", "max.attempts=1", "--exec", fails];
+    let said = drain(
+        &pattern,
+        &group,
+        &[&arguments, &bounds[..], &["--dead-letter-topic", &letters]].concat(),
+    );
+    said.ended_with(1).told(&["1 units dead-lettered"]);
+    let said =
+        with_brokers(&["consume"], &["-t", &letters, "-e", "-f", "%s %h\n"], b"").ended_with(0);
+    let mut numbers: Vec<usize> = said.lines().iter().map(|line| number_of(line)).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (10..20).collect::<Vec<_>>());
+    assert!(
+        said.lines().iter().all(|line| line.contains(&format!("ottla.topic={source}"))),
+        "{said:?}"
+    );
+    let partitions = queue_of(&group).expect("the queue")["partitions"].clone();
+    assert_eq!(partitions.as_array().map(Vec::len), Some(1), "{partitions}");
+
+    let unknown = unique("cli-unknown");
+    let said = drain(&source, &group, &["--dead-letter-topic", &unknown]);
+    said.ended_with(1).told(&[&unknown]);
+}
