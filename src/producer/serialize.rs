@@ -53,8 +53,9 @@ pub type SerializeError = Box<dyn StdError + Send + Sync>;
 ///     }
 /// }
 ///
-/// let record = Record::to("points").key(&42_i64).value(&Point(1.5, -2.0));
-/// # let _ = record;
+/// let point = Point(1.5, -2.0);
+/// let record = Record::to("points").key(&42_i64).value(&point);
+/// # drop(record);
 /// ```
 pub trait Serialize {
     /// Where the bytes are.
@@ -206,7 +207,7 @@ impl<T: Serialize> Serialize for Option<T> {
 /// let (low, high) = (3, 9);
 /// let range = With(|buffer| Ok(write!(buffer, "{low}..{high}")?));
 /// let record = Record::to("ranges").value(&range);
-/// # let _ = record;
+/// # drop(record);
 /// ```
 pub struct With<F>(pub F)
 where
@@ -245,8 +246,9 @@ where
 /// use ottla::producer::{Json, Record};
 ///
 /// let order = std::collections::BTreeMap::from([("id", 7), ("pieces", 2)]);
-/// let record = Record::to("orders").key(&7_i64).value(&Json(&order));
-/// # let _ = record;
+/// let json = Json(&order);
+/// let record = Record::to("orders").key(&7_i64).value(&json);
+/// # drop(record);
 /// ```
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug)]
