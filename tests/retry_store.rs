@@ -8,6 +8,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use ottla::broker::{Cluster, Fault};
@@ -19,16 +20,18 @@ const BOOTSTRAP: &str = "OTTLA_TEST_BOOTSTRAP";
 const FOLDER: &str = "OTTLA_TEST_FOLDER";
 /// The child is killed when it has told that so many records are stored.
 const STORED_BEFORE_KILL: usize = 300;
-/// Longest wait for the delivery, in looks of 10 ms.
+/// Between two looks whether everything is delivered.
+const LOOK: Duration = Duration::from_millis(10);
+/// Most such looks.
 const LOOKS_MAX: usize = 6000;
 const PARTITIONS: i32 = 3;
 
-fn producer(client: &Client, folder: &str) -> Producer {
+fn producer(client: &Client, folder: &str, delivery: Duration) -> Producer {
     client
         .producer()
         .linger(Duration::ZERO)
         .batch_size(200)
-        .delivery_timeout(Duration::from_millis(200))
+        .delivery_timeout(delivery)
         .retry_store_path(folder.to_owned())
         .build()
         .expect("a producer")
@@ -46,7 +49,8 @@ fn client(bootstrap: &str) -> Client {
 /// The child: sends for ever, and tells what is stored.
 fn child(bootstrap: &str, folder: &str) {
     let client = client(bootstrap);
-    let producer = producer(&client, folder);
+    // Nothing is delivered: the sooner that is noticed the better.
+    let producer = producer(&client, folder, Duration::from_millis(200));
     let mut number = 0;
     loop {
         let mut tickets = Vec::new();
@@ -111,13 +115,14 @@ fn what_was_told_as_stored_survives_kill_9_and_is_delivered_in_order() {
 
     outage.remove();
     let client = client(kafka.bootstrap());
-    let producer = producer(&client, folder.to_str().expect("text"));
+    let producer = producer(&client, folder.to_str().expect("text"), Duration::from_secs(30));
     let mut looks = 0;
     while producer.metrics().retry_store_bytes > 0 {
         looks += 1;
         assert!(looks < LOOKS_MAX, "{:?}", producer.metrics());
         let wait = producer.send(Record::to("t").partition(0).value("probe")).expect("taken");
         wait.wait().expect("the outage is over");
+        thread::park_timeout(LOOK);
     }
     let mut all = BTreeSet::new();
     for partition in 0..PARTITIONS {

@@ -13,6 +13,9 @@ use crate::protocol::{ApiKey, ErrorCode};
 use crate::{Client, Producer, Record, Ticket, threads};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After so long a record is not delivered: short, since each test waits for it, but long enough for a broker in a busy
+/// process, since what is answered too late is sent again and comes twice.
+const DELIVERY: Duration = Duration::from_secs(1);
 
 struct World {
     kafka: Cluster,
@@ -24,7 +27,7 @@ impl World {
     fn new() -> Self {
         let kafka = Cluster::builder().brokers(1).topic("t", 2).start().expect("a cluster");
         let client = Client::builder(kafka.bootstrap())
-            .request_timeout(Duration::from_millis(150))
+            .request_timeout(DELIVERY)
             .retry_backoff(Duration::from_millis(5))
             .reconnect_backoff(Duration::from_millis(5))
             .build()
@@ -32,12 +35,12 @@ impl World {
         Self { kafka, client, folder: Folder::new() }
     }
 
-    /// Records fail after 200 ms.
+    /// Records fail after [`DELIVERY`].
     fn builder(&self) -> ProducerBuilder {
         self.client
             .producer()
             .linger(Duration::ZERO)
-            .delivery_timeout(Duration::from_millis(200))
+            .delivery_timeout(DELIVERY)
             .retry_store_path(self.folder.path().to_str().expect("text").to_owned())
     }
 
